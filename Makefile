@@ -6,9 +6,12 @@ TRACES ?= ../shared/traces/swf
 DEMO_OUT ?= out
 TORCH ?= torch==2.13.0
 
-.PHONY: demo test coverage test-all test-docs site pictures check check-slurm bench wheel clean
+PARTS := cli docs studies parallel slurm
+
+.PHONY: demo test coverage test-all $(PARTS:%=test-%) test-slow warm site pictures check check-slurm bench wheel clean
 
 PULSE := $(PYTHON) tools/pulse.py
+SPACE := $(subst ,, )
 
 # What the demo needs.
 $(VENV)/usable: pyproject.toml
@@ -27,21 +30,27 @@ demo: $(VENV)/usable
 	@$(BIN)/jobwise warm-up recommended
 	@$(BIN)/python examples/demo.py --traces $(TRACES) --out $(DEMO_OUT)
 
-test: $(VENV)/ready
+# All that starts no process, runs no study, no engine and no Slurm, and one block of each page of the docs: minutes.
+test: warm
+	$(BIN)/python -m pytest -m "not ($(subst $(SPACE), or ,$(PARTS) slow))" -n 2 --dist loadgroup
+
+warm: $(VENV)/ready
 	@$(BIN)/jobwise warm-up
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup
 
 # How much of the code the tests run, compiled functions left out (they are not seen): COVERAGE.txt.
 coverage: $(VENV)/ready
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup --cov=jobwise --cov-report=
 	$(BIN)/python -m coverage report > COVERAGE.txt && tail -1 COVERAGE.txt
 
-test-all: $(VENV)/ready
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+# The rest, part by part: those that need the command line, the docs, the studies, workers, a Slurm.
+$(PARTS:%=test-%): test-%: warm
+	$(BIN)/python -m pytest -m "$* and not slow" -n 2 --dist loadgroup
 
-# Every command and every block of every page, slow ones included.
-test-docs: $(VENV)/ready
-	$(BIN)/python -m pytest tests/test_docs.py -n 2 --dist loadgroup
+test-all: test $(PARTS:%=test-%)
+
+# The slow twin on whole logs, and what else takes hours.
+test-slow: warm
+	$(BIN)/python -m pytest -m slow -n 2 --dist loadgroup
 
 # The site of docs, into build/site; a link or a name that leads nowhere is an error.
 site: $(VENV)/ready

@@ -94,16 +94,21 @@ class View:
         return sorted(held)
 
 
+class Run(Protocol):
+    """A policy in one simulation, or on one cluster: it remembers what it saw there. One that reads `view.events` is shown
+    every view, by `ended` or `decide`."""
+
+    def decide(self, view: View) -> Iterable[Decision]:
+        """Return what to do now."""
+
+    def ended(self, view: View, rows: np.ndarray) -> None:
+        """These jobs have stopped running."""
+
+
 @runtime_checkable
 class Policy(Protocol):
-    """A scheduler: three methods, only `decide` does anything by necessity.
-
-    A policy may have more: `begin(view)`, its run in one simulation, an object with `decide` and `ended` that remembers, so
-    that the policy itself stays a value; `check(cluster)`, which raises InputError where it cannot schedule that; and
-    `is_compiled(cluster)` with `replay(state, cluster, pasts, after)`, a generator that carries whole simulations out and
-    yields now and then. A run that reads `view.events` is shown every view, by `ended` or `decide`. `single_events`: it
-    decides after every single event; `chooses`: its replay tells `after` of every round of choices.
-    """
+    """A scheduler, as a user writes one: three methods, only `decide` does anything by necessity. What else it may have is in
+    `jobwise.policies.scheduler.Scheduler`."""
 
     def reset(self, view: View) -> None:
         """A new simulation begins; `view` is its first, with an empty queue."""
@@ -113,16 +118,3 @@ class Policy(Protocol):
 
     def ended(self, view: View, rows: np.ndarray) -> None:
         """These jobs have stopped running (their `end` is known): learn from them if you wish."""
-
-
-def begin(policy: Policy, view: View):
-    """The run of a policy in the simulation (or on the cluster) of a view: what is asked from now on."""
-    if hasattr(policy, "begin"):
-        return policy.begin(view)
-    policy.reset(view)
-    return policy
-
-
-def is_compiled(policy: Policy, cluster: Cluster) -> bool:
-    """Does it carry out whole simulations of this cluster itself? Else it is asked at every instant of choice."""
-    return hasattr(policy, "is_compiled") and policy.is_compiled(cluster)

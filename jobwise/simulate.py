@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from jobwise.cluster import Cluster
-from jobwise.decision import Policy, begin, is_compiled
+from jobwise.decision import Policy
 from jobwise.errors import InputError, Unfinished, failed, raised_in
 from jobwise.policies.names import resolve
+from jobwise.policies.scheduler import scheduler
 from jobwise.record import Record
 from jobwise.sim.simulation import Simulation
 from jobwise.sim.state import State, allocate
@@ -65,14 +66,13 @@ def simulate_many(
     if not workloads:
         return []
     cluster = cluster or workloads[0].cluster
-    if hasattr(chosen, "check"):
-        chosen.check(cluster)
-    settings["tick"] = settings.get("tick") or getattr(chosen, "tick", 0.0)
-    settings["single_events"] = settings.get("single_events", False) or getattr(chosen, "single_events", False)
+    chosen.check(cluster)
+    settings["tick"] = settings.get("tick") or chosen.tick
+    settings["single_events"] = settings.get("single_events", False) or chosen.single_events
     s = allocate(workloads, cluster, **settings)
-    if after and not getattr(chosen, "chooses", False):
+    if after and not chosen.chooses:
         raise InputError("after is told of the choices of a network; this policy makes none")
-    if is_compiled(chosen, cluster):
+    if chosen.is_compiled(cluster):
         steps = chosen.replay(s, cluster, [w.past for w in workloads], after)
     else:
         steps = _asked_in_turn(s, cluster, workloads, chosen)
@@ -93,7 +93,8 @@ def _asked_in_turn(s: State, cluster: Cluster, workloads: Sequence[Workload], po
 
 def asked(sim: Simulation, policy: Policy) -> Generator[None, None, None]:
     """Ask a policy at every instant of choice, to the end; yields now and then. Raises InputError where it fails."""
-    name = getattr(policy, "name", type(policy).__name__)
+    whole = scheduler(policy)
+    name = whole.name
 
     def call(method, *arguments):
         try:
@@ -104,7 +105,7 @@ def asked(sim: Simulation, policy: Policy) -> Generator[None, None, None]:
             why = failed(error, sim.state.jobs.dtype.names)
             raise InputError(f"{raised_in(error)}policy {name!r} failed at time {sim.now:g} s: {why}") from error
 
-    run, until, steps = call(begin, policy, sim.view()), np.inf, 0
+    run, until, steps = call(whole.begin, sim.view()), np.inf, 0
     while not sim.done and sim.advance(until):
         view = sim.view()
         if len(view.ended):
@@ -124,13 +125,14 @@ def asked(sim: Simulation, policy: Policy) -> Generator[None, None, None]:
 
 def record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Policy) -> Record:
     """The record of simulation e, which is over. Raises InputError where jobs never started."""
-    name = getattr(policy, "name", type(policy).__name__)
+    whole = scheduler(policy)
+    name, limit = whole.name, whole.limit
     jobs, one = s.jobs[e, : len(workload)], s.sims[e]
     if one["ended"] < one["jobs"]:
         row = np.flatnonzero(np.isnan(jobs["end"]))
         what = f"{len(row)} jobs waiting for ever (first: job {row[0]}, request {jobs['request'][row[0]].tolist()})"
-        if one["running"] and hasattr(policy, "limit"):
-            text = f"{name}: {len(row)} jobs had not ended {policy.limit:,.0f} rows after the last arrival, where it was cut"
+        if one["running"] and limit < np.inf:
+            text = f"{name}: {len(row)} jobs had not ended {limit:,.0f} rows after the last arrival, where it was cut"
             raise Unfinished(f"{text}; they come faster than it runs them (on GPUs, try +slots64 or +leave)")
         raise Unfinished(f"{name} left {what}; nothing is running and nothing more will arrive")
     counters = {k: one[k].item() for k in ("preemptions", "events", "lost")}

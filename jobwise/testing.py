@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from jobwise.decision import Policy, begin
+from jobwise.decision import Policy
 from jobwise.policies.names import resolve
+from jobwise.policies.scheduler import begin, scheduler
 from jobwise.sim.simulation import Simulation
 from jobwise.sim.state import State, allocate
 from jobwise.simulate import simulate
@@ -81,7 +82,7 @@ def check_policy(policy: str | Policy, workload: Workload, long_jobs: int = 4, p
     that job ended; where the jobs of the last third are others, none moves that was made before they came.
     """
     chosen: Any = resolve(policy)
-    name = getattr(chosen, "name", type(chosen).__name__)
+    name = chosen.name
     clean, hidden = (_asked(chosen, workload, passes, seed, hide) for hide in (False, True))
     for k, (open_, masked) in enumerate(zip(clean, hidden, strict=True)):
         for what, a, b in zip(("queue", "running", "ended", "free", "decisions"), open_, masked, strict=True):
@@ -106,7 +107,7 @@ def check_policy(policy: str | Policy, workload: Workload, long_jobs: int = 4, p
 
 def _asked(policy: Policy, workload: Workload, passes: int, seed: int, hide: bool) -> list[tuple]:
     """What a policy saw and decided at the first `passes` instants; `hide`: with what it may not know hidden from the state."""
-    single = getattr(policy, "single_events", False)
+    single = scheduler(policy).single_events
     sim, rng, log = Simulation(workload, seed=seed, single_events=single), np.random.default_rng(seed), []
     run = begin(policy, sim.view())
     for _ in range(passes):

@@ -17,7 +17,7 @@ from jobwise.learn.config import Config
 from jobwise.learn.learners import LEARNERS
 from jobwise.learn.networks import actor, weights
 from jobwise.learn.networks import parameters as count
-from jobwise.learn.run import Run
+from jobwise.learn.run import TrainingRun
 from jobwise.policies.networks import Forward, choose
 from jobwise.report.sections import Figure, Section
 from jobwise.sim.state import allocate
@@ -47,7 +47,7 @@ def time_training(s: Study, config: Config, log: Workload, jobs: int, name: str)
     """Seconds to train on `jobs` jobs (warm): all, of the updates alone, and how many choices that were."""
     shutil.rmtree(s.folder(name), ignore_errors=True)
     changes = {"jobs": jobs, "episodes": 1, "choices": None, "validations": 1, "threads": s.threads}
-    t = Run(config.changed(**changes), log, s.folder(name)).trainer
+    t = TrainingRun(config.changed(**changes), log, s.folder(name)).trainer
     learn, steps = LEARNERS[t.settings.learner], t.settings.steps
     learn(t.agent, collect(t.envs, t.agent, steps))
     t.envs.reset(seed=0)

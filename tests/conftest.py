@@ -1,5 +1,6 @@
 """Fixtures: where the real logs are, and small workloads."""
 
+import multiprocessing.process
 import os
 import shutil
 import socket
@@ -28,6 +29,7 @@ PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")  # kernels run
 
 
 SLOW_S = 4 * 3600  # the time limit of a slow test
+PARTS = ("cli", "docs", "studies", "parallel", "slurm", "slow")  # marks of the tests that `make test` leaves to `make test-all`
 
 
 def pytest_collection_modifyitems(items):
@@ -37,6 +39,19 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.timeout(SLOW_S))
         if PLAIN:
             item.add_marker(pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"))
+
+
+@pytest.fixture(autouse=True)
+def no_child(request, monkeypatch):
+    """A test that starts a process has a part: `make test` is quick."""
+    if any(request.node.get_closest_marker(part) for part in PARTS):
+        return
+
+    def refused(*words, **settings):
+        pytest.fail(f"this test starts a process: mark it with one of {', '.join(PARTS)}")
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", refused)
+    monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", refused)
 
 
 def pytest_runtest_setup():
@@ -131,11 +146,11 @@ def play(sets, policy, world=None, seed=0):
 
 def asked(w, policy, seed=0):
     """The jobs after a simulation whose every decision was asked for, by views alone."""
-    from jobwise import decision
+    from jobwise.policies.scheduler import begin
     from jobwise.sim.simulation import Simulation
 
     sim, until = Simulation(w, tick=policy.tick or 1.0, seed=seed), np.inf
-    run = decision.begin(policy, sim.view())
+    run = begin(policy, sim.view())
     for _ in range(5000):
         if sim.done or not sim.advance(until):
             break

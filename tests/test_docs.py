@@ -17,6 +17,7 @@ def _marked(block):
     learns = any(word in block[2] for word in ("Window", "Encoder", "Policy"))
     grid = "SlotsEnv" in block[2]
     marks = [pytest.mark.xdist_group("grid" if grid else "learning")] if learns or grid else []
+    marks += [pytest.mark.docs] if block[1] else []  # the first block of each page runs with `make test`
     return pytest.param(*block, marks=marks, id=f"{block[0]}-{block[1]}")
 
 
@@ -223,6 +224,7 @@ def _trained(place, monkeypatch, capsys, name):
     _do(command, place, monkeypatch, capsys)
 
 
+@pytest.mark.docs
 @pytest.mark.xdist_group("learning")
 @pytest.mark.parametrize("command", [pytest.param(c, marks=[pytest.mark.slow] if SLOW.search(c) else []) for c in COMMANDS])
 def test_every_command_of_the_docs_runs(command, place, monkeypatch, capsys):

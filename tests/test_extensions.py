@@ -65,6 +65,7 @@ def test_it_simulates_compares_and_is_listed(which, tmp_path, capsys):
         jw.resolve("which:sjff")
 
 
+@pytest.mark.cli
 def test_it_trains_is_evaluated_and_filmed(which, tmp_path, capsys):
     folder = str(tmp_path / "run")
     assert run(["train", "which", "--out", folder, "--preset", "smoke"]) == 0

@@ -143,6 +143,7 @@ def test_numbers_that_there_are_not_are_not_shown(log, tmp_path, capsys):
 # ------------------------------------------------------------------ without torch; under torchrun
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize(
     "words", [["watch", "gpus:slot", "--rows", "3"], ["watch", "affinities:lb", "--rows", "3"], ["watch", "sjf", "--rows", "3"]]
 )
@@ -154,6 +155,7 @@ def test_films_of_rules_need_no_torch(words, tmp_path):
     assert Path(out).stat().st_size > 100
 
 
+@pytest.mark.cli
 def test_configurations_need_no_torch():
     code = (
         "import sys; sys.modules['torch'] = None\n"

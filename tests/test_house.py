@@ -67,11 +67,13 @@ def test_torch_is_imported_where_learning_happens_alone():
             assert part(path) == "learn", path
 
 
+@pytest.mark.cli
 def test_import_is_light():
     code = "import sys, jobwise; print([m for m in ('numpy', 'numba', 'torch', 'matplotlib', 'pandas') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
+@pytest.mark.cli
 def test_the_command_line_starts_light():
     """Every command pays for what `jobwise.cli.main` imports, commands of other packages too."""
     code = "import sys, jobwise.cli.main; print([m for m in ('numba', 'scipy', 'torch', 'matplotlib', 'pandas') if m in sys.modules])"

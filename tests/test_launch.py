@@ -70,6 +70,7 @@ def test_an_allocation_has_a_cluster_of_its_own(slurm, tmp_path):
     assert not left.stdout
 
 
+@pytest.mark.cli
 def test_the_script_says_how_it_is_used():
     done = subprocess.run(["bash", str(SCRIPT)], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "usage: sbatch ray.sbatch COMMAND OF JOBWISE" in done.stderr

@@ -32,6 +32,7 @@ def test_each_peer_has_a_driver_or_a_reason(peer):
         assert theirs and resolve(ours)
 
 
+@pytest.mark.cli
 def test_schedules_are_compared_job_by_job(tmp_path, monkeypatch):
     monkeypatch.setattr(peers, "WORK", tmp_path)
     monkeypatch.setattr(peers, "HERE", tmp_path)
@@ -47,6 +48,7 @@ def test_schedules_are_compared_job_by_job(tmp_path, monkeypatch):
     assert "it does not know this rule" in peers._row(peer, there, ["broken", "fcfs", ""], 60)[5]
 
 
+@pytest.mark.cli
 def test_a_peer_without_its_python_or_its_checkout_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(peers, "WORK", tmp_path)
     with pytest.raises(peers.Absent, match="none of Python 1.5"):

@@ -3,12 +3,14 @@
 import subprocess
 import sys
 
+import pytest
 from conftest import ROOT
 
 TOOL = ROOT / "tools" / "pulse.py"
 SLEEPS = "import sys, time; print('begins', flush=True); time.sleep(1.5); print('ends'); sys.exit(3)"
 
 
+@pytest.mark.cli
 def test_a_silent_command_is_said_to_go_on():
     code = f"import runpy, sys; run = runpy.run_path({str(TOOL)!r})['run']; sys.exit(run(sys.argv[1:], 0.2))"
     done = subprocess.run([sys.executable, "-c", code, sys.executable, "-c", SLEEPS], capture_output=True, text=True)

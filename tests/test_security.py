@@ -172,6 +172,7 @@ def test_a_damaged_ledger_is_one_line(tmp_path):
     assert len(book.read(state / "ledger.jsonl", 1)) == 1
 
 
+@pytest.mark.cli
 def test_names_in_batch_scripts_are_quoted(tmp_path):
     import shlex
     import subprocess
@@ -258,6 +259,7 @@ def test_tables_of_speeds_are_checked(tmp_path, monkeypatch):
         dnn.read_gavel(tmp_path / "jobs.csv")
 
 
+@pytest.mark.cli
 def test_compiled_code_is_not_read_from_a_folder_that_others_may_write(tmp_path):
     """What is read from there is run."""
     import os

@@ -74,7 +74,7 @@ def compare(
     """
     bound, split, kill, as_json = _check(judging, day), judging.split, replay.kill, output.as_json
     resolved = [resolve(p) for p in policy or DEFAULT]
-    if bound < float("inf") and "fcfs+easy" not in [p.name for p in resolved if hasattr(p, "name")]:
+    if bound < float("inf") and "fcfs+easy" not in [p.name for p in resolved]:
         resolved.insert(0, resolve("fcfs+easy"))  # what the bound is a multiple of
     check_outputs(log, report, force=output.force, ending=".html .htm")
     w = open_log(log, part.procs, part.jobs, part.load, in_slots(resolved), replay.racks or "")
@@ -92,7 +92,7 @@ def compare(
         return
     with progress(f"comparing {len(resolved)} schedulers") as step, parallel.workers():
         c, other = both_ways(w, resolved, since=split or 0.0, progress=step, trade_off=bool(report), **settings)
-    learnt = [p for p, x in enumerate(resolved if split else []) if getattr(x, "about", None) or _recommended(x)]
+    learnt = [p for p, x in enumerate(resolved if split else []) if x.about or x.name == NAME]  # `jobwise` is in no rule table
     ours = learnt[0] if learnt else None
     judged = result(
         c,
@@ -104,16 +104,11 @@ def compare(
         data=_beside_rules(c, learnt, bound) if split else {},
     )
     if report and ours is not None:
-        system = (getattr(resolved[ours], "about", None) or {}).get("system")
+        system = resolved[ours].about.get("system")
         if not system:  # a rule cannot be trained
             judged = replace(judged, steps=[x for x in judged.steps if "SYSTEM" not in x])
         judged = judged.naming(RUN=c.policies[ours], SYSTEM=system)
     show(judged.naming(LOG=log), as_json, report)
-
-
-def _recommended(policy) -> bool:
-    """Is it `jobwise`, which no rule table holds?"""
-    return getattr(policy, "name", "") == NAME
 
 
 def _beside_rules(c, learnt: list[int], bound: float) -> dict:

@@ -92,8 +92,7 @@ def evaluate(
         quiet=output.as_json,
     )
     check_outputs(log or "-", report, force=output.force, ending=".html .htm")
-    on_jobsets = getattr(trained, "jobsets", False)
-    answered = _on_jobsets if on_jobsets else _on_log if judging.origins is None else _at_origins
+    answered = _on_jobsets if trained.jobsets else _on_log if judging.origins is None else _at_origins
     with parallel.workers():
         answer = answered(asked)
     show(answer.naming(LOG=log, RUN=run), output.as_json, report)

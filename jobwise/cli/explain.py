@@ -10,7 +10,6 @@ import typer
 from jobwise.cli.options import Force, Jobs, Json, Log, Policy, Procs, Run, check_outputs, in_slots, needs, open_log
 from jobwise.cli.tables import complain, print_json, print_table
 from jobwise.compare.fingerprint import flattered
-from jobwise.decision import begin
 from jobwise.errors import InputError
 from jobwise.files import write_whole
 from jobwise.policies.list_run import ListRun
@@ -31,12 +30,11 @@ def explain(
 ) -> None:
     """Why does the policy choose this job? Scores, and the features that moved them."""
     policy = resolve(run)
-    if not hasattr(policy, "begin") and not hasattr(policy, "explain"):
-        raise InputError(f"{run}: says nothing about its choices")
     w = open_log(log, procs, jobs, on_nodes=in_slots([policy]))
-    one = getattr(policy, "single_events", False)
-    sim, before, until = Simulation(w, single_events=one, tick=getattr(policy, "tick", 0.0)), -1, np.inf
-    playing = begin(policy, sim.view())
+    sim, before, until = Simulation(w, single_events=policy.single_events, tick=policy.tick), -1, np.inf
+    playing = policy.begin(sim.view())
+    if not hasattr(playing, "explain"):
+        raise InputError(f"{run}: says nothing about its choices")
     while before < choice:
         if sim.done or not sim.advance(until):
             raise InputError(f"{w.name}: there are {before + 1} such instants; --choice counts from 0")
@@ -87,7 +85,7 @@ def export_onnx(
     needs("learn", "onnx")
     check_outputs("-", out, force=force, ending=".onnx")
     policy = load_policy(run)
-    if getattr(policy, "spec", "") != "window":
+    if policy.spec != "window":
         raise InputError(f"{run}: is a log-linear order, or plays on a grid of time; there is no network per job to export")
     write_whole(out, to_onnx(policy))
     if out != "-":

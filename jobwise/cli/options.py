@@ -119,7 +119,7 @@ def open_log(
 
 def in_slots(policies) -> bool:
     """Return whether one of these policies sees a pool's processors as equal nodes."""
-    return any(getattr(p, "on_nodes", False) for p in policies)
+    return any(p.on_nodes for p in policies)
 
 
 def check_outputs(log: str, *paths: str | None, force: bool = False, ending: str = "") -> None:

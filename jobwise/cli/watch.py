@@ -75,7 +75,7 @@ def _played(run: str, on_log: bool):
             except InputError as error:
                 raise InputError(f"{error}; a scheduler of a log is filmed with --log LOG") from None
     policy = resolve(run)
-    return config_of(policy) if getattr(policy, "jobsets", False) else None, policy
+    return config_of(policy) if policy.jobsets else None, policy
 
 
 def _of_log(run: str, policy, log: str | None, day: float | None, frames: int, out: str) -> None:

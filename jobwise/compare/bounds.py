@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from jobwise.compare.baselines import DEEP
 from jobwise.decision import Policy
 from jobwise.errors import InputError
 from jobwise.parallel import Shared, current
+from jobwise.policies.scheduler import scheduler
 from jobwise.simulate import simulate
 from jobwise.workload import Workload
 
@@ -42,12 +43,11 @@ def curves(
     promised: dict[str, list[Policy]] = {}
     orders = set()
     for policy, name in zip(policies, names, strict=True):
-        promising: Any = getattr(policy, "promising", None)
         try:
-            several = [promising(b) for b in BOUNDS] if promising else []
+            several = [scheduler(policy).promising(b) for b in BOUNDS]
         except InputError:  # of an order or a backfilling that no promise goes with
             continue
-        if several and several[0].name not in orders:  # guards are left out: the same order comes once
+        if several[0].name not in orders:  # guards are left out: the same order comes once
             orders.add(several[0].name)
             promised[name] = several
     with current() as workers:

@@ -11,6 +11,7 @@ import hashlib
 import numpy as np
 
 from jobwise.policies import files
+from jobwise.policies.scheduler import scheduler
 from jobwise.sim.random import mix
 from jobwise.workload import Workload
 
@@ -58,7 +59,7 @@ def seen(w: Workload, about: dict) -> float:
 
 def flattered(w: Workload, policy: object, name: str) -> str:
     """Return what must be said of a policy that was trained on jobs of `w`; "" where it was not, or that is not known."""
-    share = seen(w, getattr(policy, "about", {}) or {})
+    share = seen(w, scheduler(policy).about)
     these = "these jobs" if share > 0.9 else "some of these jobs"
     return f"{name} was trained on {these}: its numbers flatter it" if share > 0 else ""
 

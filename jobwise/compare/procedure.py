@@ -18,11 +18,12 @@ import numpy as np
 from jobwise.compare import bounds, windows
 from jobwise.compare.baselines import Baselines
 from jobwise.compare.comparison import REPLAYS, Comparison
-from jobwise.decision import Policy, is_compiled
+from jobwise.decision import Policy
 from jobwise.errors import InputError
 from jobwise.parallel import Shared, current
 from jobwise.policies.files import short
 from jobwise.policies.names import resolve
+from jobwise.policies.scheduler import Scheduler
 from jobwise.record import Record
 from jobwise.simulate import simulate
 from jobwise.workload import Workload
@@ -112,11 +113,11 @@ def compare(
     )
 
 
-def _named(policies: Sequence[str | Policy]) -> tuple[list[Policy], list[str]]:
+def _named(policies: Sequence[str | Policy]) -> tuple[list[Scheduler], list[str]]:
     if len(policies) < 1:
         raise InputError("a comparison needs at least one policy")
     chosen = [resolve(p) for p in policies]
-    names = [getattr(p, "name", type(p).__name__) for p in chosen]
+    names = [p.name for p in chosen]
     if len(set(names)) < len(names):
         twice = next(n for n in names if names.count(n) > 1)
         raise InputError(f"policy {twice} is named twice")
@@ -126,7 +127,7 @@ def _named(policies: Sequence[str | Policy]) -> tuple[list[Policy], list[str]]:
 def _measured(
     workload: Workload,
     replicas: list[Workload],
-    chosen: Sequence[Policy],
+    chosen: Sequence[Scheduler],
     rows: np.ndarray,
     size: int,
     shaking: tuple[int, float, int],
@@ -135,7 +136,7 @@ def _measured(
 ) -> tuple[Sequence, Sequence, Sequence, dict[str, np.ndarray]]:
     """(records as logged, summaries of every replay, bounded slowdowns over time, metric -> [P, W, K] of windows × replicas).
     `replicas`: the judged jobs as logged, then time-shifted; `shaking`: shakes, shake_s, seed of windows."""
-    compiled = all(is_compiled(p, workload.cluster) for p in chosen)
+    compiled = all(p.is_compiled(workload.cluster) for p in chosen)
     blocks = max(len(rows) // 2, 1)  # long blocks: congestion lasts
     with current() as workers:
         policies = workers.put(list(chosen))
@@ -218,13 +219,13 @@ def _best(b: Baselines, max_wait: float, replays: int, before: int) -> str:
     return b.best(before)
 
 
-def _cautions(chosen: Sequence[Policy], names: Sequence[str]) -> list[str]:
+def _cautions(chosen: Sequence[Scheduler], names: Sequence[str]) -> list[str]:
     """Name the policies that were trained for a short time."""
-    trainings = [(name, short(getattr(p, "about", {}) or {})) for p, name in zip(chosen, names, strict=True)]
+    trainings = [(name, short(p.about)) for p, name in zip(chosen, names, strict=True)]
     return [f"{name} {text}" for name, text in trainings if text]
 
 
-def _notes(w: Workload, chosen: Sequence[Policy], names: Sequence[str], size: int, kill: bool) -> list[str]:
+def _notes(w: Workload, chosen: Sequence[Scheduler], names: Sequence[str], size: int, kill: bool) -> list[str]:
     """What must be said of a comparison: policies that were trained on these jobs, short windows, jobs that
     outlive their requests."""
     from jobwise.compare.fingerprint import flattered
@@ -252,7 +253,7 @@ def both_ways(workload: Workload, policies: Sequence[str | Policy], **settings) 
     c = compare(workload, policies, **settings)
     if overruns(c.workload) <= 0.05:
         return c, None
-    joined = [n for n in c.policies if n not in {getattr(p, "name", type(p).__name__) for p in map(resolve, policies)}]
+    joined = [n for n in c.policies if n not in {p.name for p in map(resolve, policies)}]
     kill = not settings.pop("kill_at_walltime", False)
     changed = settings | {"kill_at_walltime": kill, "earlier": False, "shake_s": c.shake_s or None, "trade_off": False}
     other = compare(workload, [*policies, *joined], **changed)  # the same rules: chosen as the first way has it

@@ -66,7 +66,7 @@ class Trainer(Protocol):
         """Go on from a checkpoint's state."""
 
 
-class Run:
+class TrainingRun:
     """One training run in a folder. Raises InputError where the folder holds another."""
 
     def __init__(self, config, log: Workload | None, folder: str | Path, device: str = "cpu", resume: bool = False):
@@ -206,7 +206,7 @@ def train(
     device = pick_device(device)
 
     def one(settings, place: Path, report_line: Callable[[dict], None] | None):
-        run = Run(settings, log, place, device, resume and (place / "run.json").exists())
+        run = TrainingRun(settings, log, place, device, resume and (place / "run.json").exists())
         try:
             return run.run(report_line)
         finally:

@@ -24,7 +24,7 @@ FEW = 100  # jobs that have ended
 
 def behind_slurm(policy: Any) -> ListScheduler:
     """The policy's order in Slurm's own passes. Raises InputError where it has none."""
-    order = getattr(policy, "order", None)
+    order = policy.order
     if order is None:
         raise InputError(f"policy {policy.name}: has no order that Slurm's priorities could have")
     return ListScheduler(order, "slurm")

@@ -131,8 +131,7 @@ def retrain(
             say(int(total * line.get("part", 0.0)), 2 * total)
 
         base = resolve(policy)
-        if hasattr(base, "check"):  # networks of some systems are made for one machine
-            base.check(w.cluster)
+        base.check(w.cluster)  # networks of some systems are made for one machine
         new = _trained(folder, log, policy, len(learnt.rounds), trained)
         names = {id(base): policy, id(new): "new"} | {id(g): f"g{n}" for n, g in generations.kept}
 

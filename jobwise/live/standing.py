@@ -27,12 +27,12 @@ STEPS = 256  # events and passes between two looks at whether all have started
 
 class SitePlayer:
     """Plays futures under a site's own Slurm, or a list scheduler on its nodes. `w`: the jobs of the history, in its order,
-    with the lists of nodes that they had or have (`columns["nodes"]`). Raises InputError for a policy that is neither."""
+    with the lists of nodes that they had or have (`columns["nodes"]`)."""
 
     fast = True
 
     def __init__(self, w: Workload, policy: Any):
-        if not hasattr(policy, "on_site"):
+        if policy.on_site is None:
             raise InputError(f"policy {policy.name}: starts on a site are predicted under slurm and list schedulers")
         policy.check(w.cluster)
         self.w, self.policy, self.site = w, policy, w.cluster.known_site

@@ -19,6 +19,7 @@ from jobwise.decision import View
 from jobwise.errors import InputError
 from jobwise.jobs import DONE, FAILED, FUTURE, QUEUED, RUNNING, STOPPED, blank_jobs, past_dtype
 from jobwise.live.sources import Now
+from jobwise.policies.scheduler import scheduler
 from jobwise.sim import events
 from jobwise.sim.state import slice_dtype
 from jobwise.sim.topology import gpu_racks
@@ -85,10 +86,11 @@ def view(
     )  # fmt: skip
 
 
-def view_of(c: Now, policy: Any = None, before: Look | None = None) -> Look:
+def view_of(c: Now, policy: Any, before: Look | None = None) -> Look:
     """A cluster as a view for a policy. After `before` each job is in its row of then, and the view tells the events since;
     `is_first` where there is none before, or a run that was shown it cannot go on. Raises InputError where the policy takes
     neither a pool nor nodes."""
+    policy = scheduler(policy)
     later = _look(c, policy, before)
     return later if before is None or _goes_on(before.view, later.view, 4 * before.first + LONG) else _look(c, policy, None)
 
@@ -100,7 +102,7 @@ def _look(c: Now, policy: Any, before: Look | None) -> Look:
     rows = np.flatnonzero((jobs["submit"] >= t0) | ~(jobs["end"] <= t0))
     held = (_pool if takes(policy, pool(int(w.cluster.total[0]))) else _nodes)(c, rows)
     if not takes(policy, held.machine):
-        if not hasattr(policy, "moves_jobs"):
+        if policy.moves_jobs is None:
             policy.check(held.machine)
         rows = rows[jobs["request"][rows, GPU] > 0]
         held = _gpus(c, rows, policy)
@@ -176,7 +178,7 @@ def _coded(w: Workload, key: str, rows: np.ndarray, codes: dict[str, dict[str, i
 def takes(policy: Any, machine: Machine) -> bool:
     """Can the policy schedule this?"""
     try:
-        getattr(policy, "check", lambda cluster: None)(machine)
+        scheduler(policy).check(machine)
     except InputError:
         return False
     return True

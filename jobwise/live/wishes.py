@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from jobwise.decision import Start, begin
+from jobwise.decision import Start
 from jobwise.errors import InputError
 from jobwise.live.sources import Now
 from jobwise.live.view import Look, names_of, view_of
+from jobwise.policies.scheduler import begin, scheduler
 
 
 class Unranked(InputError):
@@ -73,7 +74,7 @@ class Wishes:
         return self._answer(self._starts)
 
     def _order(self) -> list[dict]:
-        (look, run), name = self._asked, self.policy.name
+        (look, run), name = self._asked, scheduler(self.policy).name
         view, ids = look.view, look.ids
         if len(view.queue) == 0:
             return []

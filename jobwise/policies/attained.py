@@ -17,6 +17,7 @@ from jobwise.cluster import Cluster
 from jobwise.decision import Decision, Preempt, Start, View, Wait
 from jobwise.errors import InputError, unknown
 from jobwise.jobs import STARTED
+from jobwise.policies.scheduler import Scheduler
 from jobwise.sim.lists.placement import PLACEMENTS, fits, place, placed_by
 
 SECONDS = 3600.0  # unit-seconds that the first queue is for, where a name does not say it
@@ -24,7 +25,7 @@ PATIENCE = 8.0
 
 
 @dataclass(frozen=True)
-class AttainedService:
+class AttainedService(Scheduler):
     """Preemptive LAS on any cluster: `service` unit-seconds in the first queue, `patience` as above, a placement by name.
     Raises InputError."""
 
@@ -62,16 +63,6 @@ class AttainedService:
     def begin(self, view: View) -> _Run:
         """Its run in one simulation."""
         return _Run(self, view)
-
-    def reset(self, view: View) -> None:
-        """Nothing to forget: see `begin`."""
-
-    def ended(self, view: View, rows: np.ndarray) -> None:
-        """Nothing to learn here: see `begin`."""
-
-    def decide(self, view: View) -> list[Decision]:
-        """Return decisions for a view where nothing was seen before."""
-        return self.begin(view).decide(view)
 
 
 class _Run:

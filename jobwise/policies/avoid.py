@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from jobwise.decision import Policy, Preempt, Start, View, Wait, begin
+from jobwise.decision import Policy, Preempt, Start, View, Wait
 from jobwise.errors import InputError
+from jobwise.policies.scheduler import Scheduler, scheduler
 
 HOW = ("drain", "move", "save")
 
@@ -38,7 +39,7 @@ class Risks:
 
 
 @dataclass(frozen=True, eq=False)
-class Avoid:
+class Avoid(Scheduler):
     """`inner` decides on the nodes whose risk is at most `theta`; `how`: one of HOW. With `save` a job is saved once for each
     time that its node is at risk. Raises InputError."""
 
@@ -54,34 +55,23 @@ class Avoid:
     @property
     def name(self) -> str:
         """The name as in `fcfs+easy, move above 0.2`."""
-        return f"{getattr(self.inner, 'name', 'policy')}, {self.how} above {self.theta:g}"
+        return f"{scheduler(self.inner).name}, {self.how} above {self.theta:g}"
 
     def check(self, cluster) -> None:
         """Raises InputError where there are other nodes."""
         if self.risks.value.shape[1] != len(cluster.capacity):
             raise InputError(f"risks of {self.risks.value.shape[1]} nodes for a cluster of {len(cluster.capacity)}")
-        if hasattr(self.inner, "check"):
-            self.inner.check(cluster)
+        scheduler(self.inner).check(cluster)
 
     def begin(self, view: View) -> _Run:
         """Its run in one simulation."""
         return _Run(self, view)
 
-    def reset(self, view: View) -> None:
-        """Nothing to forget: see `begin`."""
-
-    def ended(self, view: View, rows: np.ndarray) -> None:
-        """Nothing to learn here: see `begin`."""
-
-    def decide(self, view: View) -> list:
-        """Return decisions for a view where nothing was seen before."""
-        return self.begin(view).decide(view)
-
 
 class _Run:
     def __init__(self, policy: Avoid, view: View):
         policy.check(view.cluster)
-        self.policy, self._inner = policy, begin(policy.inner, view)
+        self.policy, self._inner = policy, scheduler(policy.inner).begin(view)
         self._saved: dict[int, float] = {}  # job: until when what it did is thought to be safe
 
     def ended(self, view: View, rows: np.ndarray) -> None:

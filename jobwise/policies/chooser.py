@@ -6,7 +6,7 @@ decide   a view ─► the world at that instant ─► choose ─► … until 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.decision import Decision, View
 from jobwise.errors import InputError, naming
+from jobwise.policies.scheduler import Scheduler
 from jobwise.sim.state import State
 from jobwise.workload import Workload
 from jobwise.worlds import World
@@ -23,27 +24,18 @@ LIMIT = 20_000  # rows after the last arrival after which a simulation in slots 
 Choose = Callable[[Any], np.ndarray]  # a world -> actions [E]
 
 
-class Chooser:
+class Chooser(Scheduler):
     """A policy that acts in a world: `world` its settings, `tick` s in a row (0: every event), and `chooser`.
 
-    What a world has of its own stands in its folder: `attach`, `live`, `episodes`. `spec`: the name of its world.
+    What a world has of its own stands in its folder: `attach`, `live`, `episodes`.
     """
 
-    spec = ""
-    jobsets = False  # it plays whole jobsets, in rows of time
-    on_nodes = False  # it sees the processors of a pool as equal nodes
     world: Any  # its settings
-    limit: float
-    tick: float
-    name: Any
-    chooses = True  # its replay tells `after` of every round of choices
+    chooses = True
 
     def chooser(self, world: Any, cluster: Cluster) -> Choose:
         """Return what chooses: world -> actions [E]. Raises InputError for a cluster that it cannot take."""
         raise NotImplementedError
-
-    def check(self, cluster: Cluster) -> None:
-        """Raises InputError where it cannot schedule this cluster."""
 
     @property
     def single_events(self) -> bool:
@@ -89,17 +81,6 @@ class Chooser:
     def begin(self, view: View) -> ChooserRun:
         """Its run in one simulation, or on one cluster."""
         return ChooserRun(self, view.cluster)
-
-    def reset(self, view: View) -> None:
-        """Nothing to forget: `begin` makes a run that remembers."""
-        self.check(view.cluster)
-
-    def ended(self, view: View, rows: np.ndarray) -> None:
-        """Do nothing: a chooser does not learn."""
-
-    def decide(self, view: View) -> Iterable[Decision]:
-        """Return decisions for a view, from a simulation or a live cluster, where nothing was seen before."""
-        return self.begin(view).decide(view)
 
     def explain(self, view: View) -> list[dict]:
         """Return the candidates of the next choice of a view: see `ChooserRun.explain`."""

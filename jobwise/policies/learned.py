@@ -18,6 +18,7 @@ from jobwise.jobs import DONE
 from jobwise.policies.factors import Factors
 from jobwise.policies.list_run import ListRun
 from jobwise.policies.list_scheduler import ListScheduler
+from jobwise.policies.scheduler import Scheduler
 from jobwise.sim.lists.placement import PLACEMENTS, fits, place
 
 CURIOUS = 0.5  # standard errors that are taken off what is expected of a class
@@ -27,7 +28,7 @@ SHARED = (
 
 
 @dataclass(frozen=True)
-class Learned:
+class Learned(Scheduler):
     """`inner` decides who starts, what was learnt where. Raises InputError."""
 
     inner: ListScheduler
@@ -51,17 +52,6 @@ class Learned:
     def begin(self, view: View) -> LearnedRun:
         """Its run in one simulation, or on one cluster."""
         return LearnedRun(self, view)
-
-    def reset(self, view: View) -> None:
-        """Nothing to forget: see `begin`."""
-        self.check(view.cluster)
-
-    def ended(self, view: View, rows: np.ndarray) -> None:
-        """Nothing to learn here: see `begin`."""
-
-    def decide(self, view: View) -> list:
-        """Return decisions for a view where nothing was seen before."""
-        return self.begin(view).decide(view)
 
     def with_options(self, chosen: dict) -> Learned:
         """Return a copy with other options of the list scheduler."""

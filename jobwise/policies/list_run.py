@@ -157,24 +157,3 @@ def _decisions(p: list_pass.Plan, is_pool: bool) -> list[Decision]:
             held = tuple((int(n), tuple(x.tolist())) for n, x in zip(p.node[a:b], p.amount[a:b], strict=True))
         out.append(Start(int(p.row[i]), held))
     return out + [Reserve(int(p.promised[i]), float(p.at[i])) for i in range(promises)]
-
-
-class Remembering:
-    """Base of policies whose memory is in a `ListRun`: they are values, and may be asked about any view."""
-
-    check: Any  # raises InputError where it cannot schedule a cluster
-
-    def begin(self, view: View) -> ListRun:
-        """Its run in the simulation of a view."""
-        return ListRun(self, view)
-
-    def reset(self, view: View) -> None:
-        """Nothing to forget: what it remembers is in its run."""
-        self.check(view.cluster)
-
-    def ended(self, view: View, rows: np.ndarray) -> None:
-        """Nothing to learn here: see `begin`."""
-
-    def decide(self, view: View) -> Iterable[Decision]:
-        """One pass over the queue of a view, from a simulation or a live cluster."""
-        return self.begin(view).decide(view)

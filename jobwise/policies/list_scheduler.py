@@ -13,9 +13,10 @@ from jobwise.cluster import Cluster
 from jobwise.decision import View
 from jobwise.errors import InputError, unknown
 from jobwise.policies import loglinear, parts
-from jobwise.policies.list_run import Remembering
+from jobwise.policies.list_run import ListRun
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.replay import fresh, replay
+from jobwise.policies.scheduler import Scheduler
 from jobwise.policies.slurm import SiteLoop, loop_of, replay_on_site
 from jobwise.sim.lists import orders
 from jobwise.sim.lists.list_pass import Rule
@@ -27,7 +28,7 @@ Scores = Callable[[np.ndarray, float], np.ndarray]  # (rows of the job table in 
 
 
 @dataclass(frozen=True)
-class ListScheduler(Remembering):
+class ListScheduler(Scheduler):
     """A list scheduler: a Policy, which compiled loops replay as a whole where its order is built in.
 
     `order`: a name, or a function of the queued jobs' table and the time that returns one score per job (smaller starts
@@ -112,6 +113,10 @@ class ListScheduler(Remembering):
     def about(self) -> dict:
         """The data that a trained order was trained on; empty for others."""
         return getattr(self.order, "about", {})
+
+    def begin(self, view: View) -> ListRun:
+        """Return its run in the simulation of a view."""
+        return ListRun(self, view)
 
     def promising(self, bound: float) -> ListScheduler:
         """Return the same under a promise of `bound`, without a guard. Raises InputError where none goes with it."""

@@ -20,6 +20,7 @@ from jobwise.policies.learned import Learned
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import INDEX_DOCS, INDICES
 from jobwise.policies.recommended import NAME, recommended
+from jobwise.policies.scheduler import scheduler
 from jobwise.policies.slurm import SlurmScheduler
 from jobwise.policies.zoo import PRETRAINED
 from jobwise.sim.lists.orders import CODES, Order
@@ -81,7 +82,7 @@ def _of_prefix(policy: str) -> Policy | None:
         resolved = make(policy)
         if not isinstance(resolved, Policy):
             raise TypeError(f"a {type(resolved).__name__} is no policy")
-    return resolved
+    return scheduler(resolved)
 
 
 def resolve(policy: str | Policy) -> Any:
@@ -92,7 +93,7 @@ def resolve(policy: str | Policy) -> Any:
     """
     if not isinstance(policy, str):
         if isinstance(policy, Policy):
-            return policy
+            return scheduler(policy)
         if callable(policy):
             return ListScheduler(policy)
         raise InputError(f"{policy!r} is no policy: it needs the methods reset, decide and ended")
@@ -221,9 +222,9 @@ def with_options(policy: Any, chosen: dict) -> Any:
     """The policy with other options of the name grammar: backfill, guard. Raises InputError for those that cannot be."""
     if isinstance(policy, ListScheduler):
         return _placed(lambda **c: replace(policy, **c), chosen)
-    if not hasattr(policy, "with_options"):
+    if (made := policy.with_options(chosen)) is None:
         raise InputError(f"policy {policy.name} decides everything itself; {parts.as_typed(chosen)} does not apply")
-    return policy.with_options(chosen)
+    return made
 
 
 def pretrained() -> list[str]:
@@ -272,7 +273,7 @@ def _own(name: str, chosen: dict) -> Policy:
     if isinstance(target, Policy):
         if chosen:
             raise InputError(f"policy {name!r} decides everything itself; {parts.as_typed(chosen)} does not apply")
-        return target
+        return scheduler(target)
     if not callable(target):
         raise InputError(f"{file}: {thing} is neither an order function nor a policy")
     return ListScheduler(target, label=thing, **chosen)

@@ -12,6 +12,7 @@ from jobwise.cluster import Cluster
 from jobwise.decision import View
 from jobwise.errors import InputError
 from jobwise.policies.loglinear import Index
+from jobwise.policies.scheduler import Scheduler
 from jobwise.sim.lists.list_pass import SLURM
 from jobwise.sim.memory.groups import NO_MEMORY
 from jobwise.sim.memory.history import begin
@@ -31,7 +32,7 @@ class SiteLoop(NamedTuple):
     run: Callable[..., bool]
 
 
-class SlurmScheduler:
+class SlurmScheduler(Scheduler):
     """Multifactor priority, main pass and backfill, with the settings of the site that the cluster carries."""
 
     name = "slurm"
@@ -57,8 +58,6 @@ class SlurmScheduler:
     def reset(self, view: View) -> None:
         """Raises InputError: a real Slurm decides where there is one."""
         raise InputError(f"policy {self.name} replays whole simulations; it is not asked at every instant")
-
-    decide = ended = reset
 
 
 def replay_on_site(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Generator[None, None, None]:

@@ -13,6 +13,7 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
 from jobwise.jobs import QUEUED, RUNNING
+from jobwise.policies.scheduler import scheduler
 from jobwise.sim import reset
 from jobwise.sim.lists.easy import HOUR
 from jobwise.sim.simulation import Simulation
@@ -142,7 +143,7 @@ class PoolPlayer:
     @property
     def fast(self) -> bool:
         """Do compiled loops play the policy from the middle on? Any other is asked at every instant."""
-        return hasattr(self.policy, "resumes") and self.policy.resumes(self.cluster)
+        return scheduler(self.policy).resumes(self.cluster)
 
     def play(self, drawn: Drawn, among: np.ndarray) -> np.ndarray:
         """[K, Q] s: see `Player`."""

@@ -132,8 +132,6 @@ def simulate(
     """Replay a log (its first `jobs`) under a policy that streams, and write its schedule as Parquet to `out`. The disk needs
     16 bytes a job beside it. Raises InputError where the policy does not stream, or the log is wrong."""
     chosen: Any = resolve(policy)
-    if not hasattr(chosen, "check_stream"):
-        raise InputError(f"policy {getattr(chosen, 'name', policy)}: only list schedulers stream")
     chosen.check_stream()
     count = min(len(table), jobs or len(table))
     if not count:

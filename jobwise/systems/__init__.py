@@ -52,7 +52,7 @@ def published() -> list[str]:
 
 def config_of(policy) -> Any:
     """Return the configuration that a policy of a world of rows was trained with. Raises InputError."""
-    spec = worlds().get(getattr(policy, "spec", ""))
+    spec = worlds().get(policy.spec)
     if spec is None or not spec.config:
         raise InputError(f"policy {policy.name} does not say what it was trained with")
     return imported(spec.config).of(policy)

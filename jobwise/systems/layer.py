@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from jobwise import decision
 from jobwise.cluster import Cluster
 from jobwise.decision import Decision, Policy, Start, View
 from jobwise.errors import InputError
 from jobwise.jobs import DONE, RUNNING
 from jobwise.policies.names import load, resolve, with_options
+from jobwise.policies.scheduler import Scheduler, begin
 from jobwise.systems.mars import LARGE, MODEL, MOST, TOGETHER, WorkflowPlan, decide, parts
 from jobwise.systems.store import Store
 from jobwise.workload import Workload
@@ -34,7 +34,7 @@ MOST_OF = 0.75  # of the machine: workflows with a task that needs more are sche
 
 
 @dataclass(frozen=True, eq=False)
-class Layer:
+class Layer(Scheduler):
     """Algorithm 3 on a stream of workflows, as a policy for that stream. `flow` [J]: the workflow of each job; `cluster`: one
     pool of each resource; `made`: the last run. Whoever asks plans when something can start, from the workflows that have
     come by then and have no plan."""
@@ -92,16 +92,6 @@ class Layer:
         asked = demands(flow.tasks, self.cluster)
         return bool((asked > MOST_OF * self.cluster.total)[:, (asked > 0).all(axis=0)].any())
 
-    def reset(self, view: View) -> None:
-        """Do nothing: there is nothing to forget."""
-
-    def ended(self, view: View, rows: np.ndarray) -> None:
-        """Do nothing: a layer does not learn."""
-
-    def decide(self, view: View) -> Iterable[Decision]:
-        """Return decisions for a view where nothing was seen before."""
-        return self.begin(view).decide(view)
-
 
 class LayerRun:
     """A layer in one simulation, or on one cluster."""
@@ -157,7 +147,7 @@ class LayerRun:
             decider, model = _decider(p, x)
             self.deciders.append(decider)
             self.models.append(model)
-            self._runs.append(decision.begin(self.deciders[-1], view))
+            self._runs.append(begin(self.deciders[-1], view))
             self._events.append(view.events)
 
     def _starts(self, view: View, table: np.ndarray) -> np.ndarray:

@@ -69,7 +69,7 @@ class Model:
     def net(self, name: str) -> NeuralPolicy:
         """A net of the folder. Raises InputError."""
         net = load(file := self.folder / f"{name}.safetensors")
-        if getattr(net, "spec", "") != "window":
+        if net.spec != "window":
             raise InputError(f"{file}: is no net")
         return net
 

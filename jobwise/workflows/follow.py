@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from jobwise import decision
 from jobwise.decision import Start, View
 from jobwise.errors import InputError
 from jobwise.files import lock, write_whole, writing
 from jobwise.jobs import DONE, FAILED, FUTURE, QUEUED, RUNNING, WAITING
 from jobwise.live.view import view
+from jobwise.policies import scheduler
 from jobwise.slurm.client import ENDED, Refused, SlurmError, SlurmJob
 from jobwise.workflows import ledger
 from jobwise.workflows.engines.desk import Asks, Desk, Unprepared
@@ -333,7 +333,7 @@ class Following:
     def _begin(self, view: View) -> np.ndarray:
         """Begin the run of the policy, which may be in the middle; the rows [K] that have ended, in order of end."""
         done = np.flatnonzero(np.isin(view.jobs["status"], (DONE, FAILED)))
-        self._run = decision.begin(self.policy, view)
+        self._run = scheduler.begin(self.policy, view)
         return done[np.argsort(view.jobs["end"][done], kind="stable")]
 
     def step(self) -> bool:

@@ -87,6 +87,7 @@ def test_trace_commands(good, tmp_path, capsys):
     assert run(["--version"]) == 0
 
 
+@pytest.mark.cli
 def test_standard_input_and_output(good):
     done = subprocess.run(
         [sys.executable, "-m", "jobwise.cli", "trace", "convert", "-", "-"], input=GOOD.encode(), capture_output=True
@@ -218,6 +219,7 @@ def test_unwritable_folder(good, tmp_path, capsys):
         os.chdir(here)
 
 
+@pytest.mark.cli
 def test_an_interrupt_that_python_loses_is_told_by_the_exit_code(good):
     """Ctrl-C while an object is freed: Python prints it and goes on, to the end of the command."""
     code = f"""
@@ -271,6 +273,7 @@ def test_a_full_disk_leaves_the_old_file(good, tmp_path, capsys, monkeypatch):
     assert out.read_text() == "old" and len(list(tmp_path.iterdir())) == 2
 
 
+@pytest.mark.cli
 def test_ctrl_c_ends_cleanly(tmp_path):
     path = tmp_path / "slow.py"
     path.write_text(
@@ -389,6 +392,7 @@ def test_a_log_without_a_header_is_fine(tmp_path):
     assert run(["simulate", str(path), "--json"]) == 0
 
 
+@pytest.mark.cli
 def test_warm_up_prepares_the_families_named(tmp_path):
     """In processes of their own; what they compiled is then there."""
     told = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}

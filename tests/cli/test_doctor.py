@@ -18,6 +18,7 @@ def findings(capsys, code=0):
     return {f["what"]: f for f in said["findings"]}
 
 
+@pytest.mark.cli
 def test_an_installation_that_works(capsys):
     found = findings(capsys)
     assert found["Python"]["ok"] and found["packages"]["state"].startswith("numpy ")
@@ -27,6 +28,7 @@ def test_an_installation_that_works(capsys):
     assert "Everything that jobwise needs is here." in capsys.readouterr().out
 
 
+@pytest.mark.cli
 def test_a_package_that_is_missing_or_too_old_is_named_with_what_mends_it(capsys, monkeypatch):
     known = doctor.metadata.version
 
@@ -51,6 +53,7 @@ def program(folder, name, text, code=0):
     file.chmod(file.stat().st_mode | stat.S_IXUSR)
 
 
+@pytest.mark.cli
 def test_slurm_as_it_is_here(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert not findings(capsys)["Slurm"]["ok"]
@@ -65,6 +68,7 @@ def test_slurm_as_it_is_here(capsys, monkeypatch, tmp_path):
     assert findings(capsys)["Slurm"]["state"].startswith("fatal: no cluster")
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize("off", [False, True])
 def test_kernels_that_cannot_be_kept_or_do_not_compile(tmp_path, off):
     open_to_all = tmp_path / "cache"

@@ -50,6 +50,7 @@ def log(tmp_path_factory):
     return str(path)
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize("columns", [80, 100, 150])
 def test_a_comparison_is_readable(log, columns):
     told = [x for p in POLICIES for x in ("-p", p)]
@@ -66,6 +67,7 @@ def test_a_comparison_is_readable(log, columns):
     assert re.search(r"[-+]\d+% \[[-+]\d+%, [-+]\d+%\]", table)
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize("columns", [80, 150])
 def test_other_tables_are_readable(log, columns):
     for command in (["simulate", log], ["trace", "info", log], ["policies"]):
@@ -73,6 +75,7 @@ def test_other_tables_are_readable(log, columns):
         assert "…" not in out and all(len(line.rstrip()) <= columns for line in out.split("\n")), command
 
 
+@pytest.mark.cli
 def test_no_number_is_cut_where_headings_are_wider_than_the_terminal():
     heads, cells = [f"heading{i:02d}" for i in range(9)], [f"3,{i:02d}7" for i in range(9)]
     out = shown(f"from jobwise.cli.tables import print_table; print_table('', {heads}, [{cells}])", 80)
@@ -93,6 +96,7 @@ def test_output_to_a_pipe_keeps_to_columns(capsys, monkeypatch):
     assert max(map(len, lines)) <= 60 and sum(x.count("words") for x in lines) == 60
 
 
+@pytest.mark.cli
 def test_a_shell_completes_policies_and_systems():
     def completed(words):
         bash = {"_JOBWISE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}

@@ -42,6 +42,7 @@ def run_root(folder, dtype="float64", **more):
     return subprocess.run([sys.executable, str(folder / "root.py")], env=told, capture_output=True, text=True, check=True)
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize("compiler", ["parts", "plain"])
 def test_an_edit_never_meets_a_stale_kernel(tmp_path, compiler):
     """Not even an edit of a kernel in another file, which numba's own cache does not see."""
@@ -72,6 +73,7 @@ def code_that_runs(data):
     return bytes(32) + b"cos\nsystem\n(S'touch RAN'\ntR."
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize("damage", [cut, one_byte_else, another_object, code_that_runs])
 def test_a_damaged_file_of_the_cache_is_compiled_again(tmp_path, monkeypatch, damage):
     monkeypatch.chdir(tmp_path)
@@ -84,6 +86,7 @@ def test_a_damaged_file_of_the_cache_is_compiled_again(tmp_path, monkeypatch, da
     assert not run_root(tmp_path).stderr and not (tmp_path / "RAN").exists()
 
 
+@pytest.mark.cli
 def test_a_cache_that_cannot_be_written_is_said_once_and_all_runs(tmp_path):
     """A full disk: here no file may be larger than nothing."""
     (tmp_path / "leaf.py").write_text(LEAF.format("1.0"))
@@ -102,6 +105,7 @@ sums.count(np.ones(3), bins)
 print(sums.__file__, bins.sum())"""
 
 
+@pytest.mark.cli
 def test_two_copies_of_the_same_sources_share_what_they_compile(tmp_path):
     """Two checkouts of one commit; a third with another source compiles for itself."""
     told = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "JOBWISE_ANNOUNCE": "1"}
@@ -118,6 +122,7 @@ def test_two_copies_of_the_same_sources_share_what_they_compile(tmp_path):
     assert said == [True, False, True]
 
 
+@pytest.mark.cli
 def test_signatures_have_files_of_their_own(tmp_path):
     """So two processes that compile at once cannot write one's code under the other's signature."""
     (tmp_path / "leaf.py").write_text(LEAF.format("1.0"))
@@ -193,6 +198,7 @@ print(jw.simulate(jw.lublin(300, seed=1), "sjf+easy").jobs["start"].tolist())"""
     assert plain.stdout == here.stdout != "", plain.stderr + here.stderr
 
 
+@pytest.mark.cli
 def test_old_folders_of_kernels_go(tmp_path):
     """An update leaves a folder behind: only the newest few stay."""
     for i in range(9):

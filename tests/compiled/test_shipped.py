@@ -42,6 +42,7 @@ def ran(place, *command, cache="other", **more):
     return done.stderr
 
 
+@pytest.mark.cli
 def test_what_was_shipped_is_used_and_does_the_same(place):
     assert "compiling" not in ran(place, *COMMAND, "shipped.csv", cache="empty")
     assert (place / "shipped.csv").read_bytes() == (place / "compiled.csv").read_bytes()
@@ -49,6 +50,7 @@ def test_what_was_shipped_is_used_and_does_the_same(place):
     assert not files  # nothing was compiled here
 
 
+@pytest.mark.cli
 def test_version_and_doctor_say_it(place):
     environment = os.environ | {"PYTHONPATH": str(place / "site"), "XDG_CACHE_HOME": str(place / "empty")}
     for command, words in (["--version"], "with machine code for py3"), (["doctor"], "came with the package"):

@@ -30,6 +30,7 @@ STUDIES = {  # name: (sections at least, tables at least, figures at least)
 NO_LOGS = ("deeprm", "cush", "rl-taps", "telemetry")
 
 
+@pytest.mark.studies
 @pytest.mark.parametrize("preset", ["smoke", pytest.param("small", marks=pytest.mark.slow)])  # small: hours, most of them
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_ends_with_its_report(name, preset, tmp_path, capsys):
@@ -111,6 +112,7 @@ def test_rows_are_formatted_by_the_columns_of_the_prose(tmp_path):
         s.section("Turnaround by mix of types", [], [], places=("pack",))
 
 
+@pytest.mark.studies
 def test_a_part_of_a_study_runs_alone(tmp_path, capsys):
     words = ["reproduce", "rl-taps", "--preset", "smoke", "--seeds", "1", "--out", str(tmp_path)]
     assert run([*words, "--part", "pictures"]) == 0

@@ -16,10 +16,10 @@ torch = pytest.importorskip("torch")
 import jobwise as jw  # noqa: E402
 from jobwise.errors import InputError  # noqa: E402
 from jobwise.learn.collect import collect, joined  # noqa: E402
-from jobwise.learn.run import Run  # noqa: E402
+from jobwise.learn.run import TrainingRun  # noqa: E402
 from jobwise.systems import configure  # noqa: E402
 
-pytestmark = pytest.mark.xdist_group("parallel")
+pytestmark = [pytest.mark.parallel, pytest.mark.xdist_group("parallel")]
 SHORT = {"simulations": 8, "choices": 2_000, "validations": 2}
 
 
@@ -57,7 +57,7 @@ def test_where_batches_are_collected_changes_nothing(system, log, tmp_path):
 
 
 def test_batches_play_other_simulations(log, tmp_path):
-    one, two = Run(short("perjob", log), log, tmp_path / "a").trainer.envs.snapshot()["parts"]
+    one, two = TrainingRun(short("perjob", log), log, tmp_path / "a").trainer.envs.snapshot()["parts"]
     assert one["random"] != two["random"]
     assert any(one["arrays"][k].tobytes() != two["arrays"][k].tobytes() for k in one["arrays"])
 
@@ -112,7 +112,7 @@ def test_a_stopped_run_goes_on_with_other_workers(log, tmp_path):
             raise Stop
 
     with jw.workers("processes", 2), pytest.raises(Stop):
-        run = Run(c, log, tmp_path / "b")
+        run = TrainingRun(c, log, tmp_path / "b")
         run.run(stop)
     run.trainer.envs.close()
     with jw.workers("threads", 2):

@@ -232,6 +232,7 @@ def test_some_can_be_reset_alone(w):
     assert np.array_equal(before[[0, 2]], after[[0, 2]]) and not np.array_equal(before[1], after[1])
 
 
+@pytest.mark.cli
 def test_registered_without_importing_gymnasium_first():
     import subprocess
     import sys

@@ -160,6 +160,7 @@ def _work(rank, count, folder, how):
         torch.distributed.destroy_process_group()
 
 
+@pytest.mark.parallel
 @pytest.mark.parametrize("how", ["gradients", pytest.param("parameters", marks=pytest.mark.slow)])
 def test_two_workers_learn_what_one_learns(how, tmp_path):
     """The same total work: shared gradients (RMSProp), or parameters averaged after every epoch (plain steps)."""
@@ -334,6 +335,7 @@ def test_kinds_are_learnt_from_executions():
     assert right > 0.9
 
 
+@pytest.mark.cli
 def test_commands(tmp_path, capsys):
     out = str(tmp_path / "run")
     toml = tmp_path / "small.toml"

@@ -22,7 +22,7 @@ from jobwise.compare import fingerprint
 from jobwise.compare.windows import slowdowns
 from jobwise.errors import InputError
 from jobwise.learn.config import Config
-from jobwise.learn.run import Run, pick_device, train
+from jobwise.learn.run import TrainingRun, pick_device, train
 from jobwise.learn.run_folder import parts, score, windows
 from jobwise.policies import files as policy_files
 from jobwise.policies import names
@@ -77,7 +77,7 @@ def test_two_processes_do_not_train_in_one_folder(w, tmp_path):
 
 def test_the_network_that_did_best_in_validation_is_the_policy(w, tmp_path):
     """Here the first one does, and each later one does worse."""
-    run = Run(configure("perjob", w, "smoke").changed(choices=4000, threads=1), w, tmp_path / "run")
+    run = TrainingRun(configure("perjob", w, "smoke").changed(choices=4000, threads=1), w, tmp_path / "run")
     files = []
 
     def validate(policy):
@@ -112,6 +112,7 @@ train(config, w, sys.argv[1], resume=True, report=lambda k, line: print(line["up
 """
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize("after", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_a_killed_run_goes_on_to_the_same_bytes(trained, tmp_path, after):
     folder = tmp_path / "mine"
@@ -136,12 +137,12 @@ def test_a_run_is_not_overwritten_nor_mixed(w, trained):
     before = (folder / "policy.safetensors").read_bytes()
     with pytest.raises(InputError, match="holds a run already"):
         train(config, w, folder)
-    from jobwise.learn.run import Run
+    from jobwise.learn.run import TrainingRun
 
     with pytest.raises(InputError, match="begun with reward"):
-        Run(config.changed(reward="wait"), w, folder, resume=True)
+        TrainingRun(config.changed(reward="wait"), w, folder, resume=True)
     with pytest.raises(InputError, match="begun with jobs"):
-        Run(config, w.take(slice(0, 1400)), folder, resume=True)
+        TrainingRun(config, w.take(slice(0, 1400)), folder, resume=True)
     assert (folder / "policy.safetensors").read_bytes() == before
 
 
@@ -384,6 +385,7 @@ def test_configurations_are_checked():
         configure("sme", jw.lublin(jobs=100, procs=8, seed=0))
 
 
+@pytest.mark.cli
 def test_commands(w, tmp_path, capsys):
     log, folder = tmp_path / "x.swf", tmp_path / "runs"
     write_swf(w, log)

@@ -69,6 +69,7 @@ def test_lines_are_a_diff(monkeypatch, cluster):  # noqa: F811
     assert advice.lines(w) == ([], "Better.")
 
 
+@pytest.mark.cli
 def test_the_command(wasteful, capsys):
     folder, user = wasteful
     assert run(["slurm", "advise", "--folder", str(folder), "-p", "ljf", "--json"]) == 0
@@ -79,6 +80,7 @@ def test_the_command(wasteful, capsys):
     assert f"Dear {user}" in text and "would change places under ljf" in text.replace("\n", " ")
 
 
+@pytest.mark.slurm
 def test_a_cluster_is_not_called_by_the_folder_that_is_read(cluster, tmp_path, monkeypatch, capsys):  # noqa: F811
     """Commands read Slurm into a folder that is deleted: its name says nothing to whoever reads messages."""
     monkeypatch.setenv("PATH", programs(tmp_path / "bin", cluster))

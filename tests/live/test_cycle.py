@@ -17,6 +17,7 @@ from jobwise.policies.names import resolve
 pytestmark = [pytest.mark.xdist_group("sites"), pytest.mark.usefixtures("few_predictions")]
 
 
+@pytest.mark.slurm
 @pytest.mark.parametrize(
     "words",
     [
@@ -28,7 +29,7 @@ pytestmark = [pytest.mark.xdist_group("sites"), pytest.mark.usefixtures("few_pre
     ids=lambda words: " ".join(words[::4]),
 )
 def test_a_policy_begins_once_in_ten_cycles(words, tmp_path, cluster, monkeypatch, capsys):  # noqa: F811
-    from jobwise import decision
+    from jobwise.policies import scheduler
 
     told = {"scontrol": '[ -z "$1" ] && cat > /dev/null', "sprio": "printf '9004|10|0\\n9005|10|0\\n9006|10|0\\n'"}
     monkeypatch.setenv("PATH", programs(tmp_path / "bin", cluster, **told))
@@ -36,7 +37,7 @@ def test_a_policy_begins_once_in_ten_cycles(words, tmp_path, cluster, monkeypatc
 
     def begin(policy, view):
         begun.append(policy.name)
-        return decision.begin(policy, view)
+        return scheduler.begin(policy, view)
 
     monkeypatch.setattr("jobwise.live.wishes.begin", begin)
     name = "saf+easy+pack" if "--place" in words else "jobwise"

@@ -105,6 +105,7 @@ def text(lines):
     return "\n".join(out) + "\n"
 
 
+@pytest.mark.slurm
 @pytest.mark.parametrize("name", NAMES)
 def test_a_shadow_says_what_it_said(name):
     assert text(said(name)) == (FOLDER / f"{name}.txt").read_text()

@@ -217,6 +217,7 @@ def test_other_schedulers_on_the_same_nodes(cluster):
         predict(sources.look(cluster), "tiresias:3600")
 
 
+@pytest.mark.cli
 def test_the_commands(cluster, capsys):
     assert run(["slurm", "when", "--folder", str(cluster), "--json", "--sooner"]) == 0
     out = json.loads(capsys.readouterr().out)
@@ -275,6 +276,7 @@ def test_without_slurm_it_says_so(capsys, monkeypatch):
         assert out == "" and err.strip().split("\n")[-1].startswith("jobwise: there is no Slurm here")
 
 
+@pytest.mark.slurm
 def test_commands_are_asked_once_each_and_kept(tmp_path, monkeypatch, capsys, cluster):
     """A folder of small programs in place of Slurm: what they print is what is kept."""
     place, asked = tmp_path / "bin", tmp_path / "asked"
@@ -294,6 +296,7 @@ def test_commands_are_asked_once_each_and_kept(tmp_path, monkeypatch, capsys, cl
     assert "squeue: lost" in capsys.readouterr().err
 
 
+@pytest.mark.slurm
 def test_names_may_be_any_bytes(tmp_path, monkeypatch, cluster):
     """Any user can name a job so; what reads all jobs goes on."""
     text = (cluster / "squeue.json").read_bytes().replace(b'"j9005"', b'"\xff\xfe"')
@@ -345,6 +348,7 @@ def test_a_job_that_is_not_eligible_yet_may_not_start(cluster):
     assert 9005 in c.out and 9005 not in c.waiting and 9005 not in c.workload.columns["job"]
 
 
+@pytest.mark.slurm
 def test_a_reader_keeps_the_last_rows_of_accounting(cluster, tmp_path, monkeypatch):
     """They are in order of submit: the first are the oldest."""
     monkeypatch.setattr(sources, "REMEMBERED", 10)

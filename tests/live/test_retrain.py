@@ -215,6 +215,7 @@ def test_a_policy_of_another_world_does_not_learn_from_a_cluster():
         check(str(FOLDER / "deeprm.safetensors"))
 
 
+@pytest.mark.slurm
 def test_rounds_beside_the_cycles(cluster, store, poor):
     """A round begins when it is due, in a process of its own; what is learnt there is used; one that fails says why."""
     base, state = load(poor), store.parent
@@ -273,6 +274,7 @@ def test_a_round_that_cannot_begin_is_said(cluster, store, poor, monkeypatch):
     learns.close()
 
 
+@pytest.mark.slurm
 @pytest.mark.parametrize("how", ["closed", "killed"])
 def test_a_round_that_is_ended_changes_nothing(cluster, store, poor, how):
     before = (store / "model.json").read_text()
@@ -289,6 +291,7 @@ def test_a_round_that_is_ended_changes_nothing(cluster, store, poor, how):
     assert not process.is_alive() and (store / "model.json").read_text() == before
 
 
+@pytest.mark.slurm
 def test_the_command_line_learns_beside_its_cycles(readings, poor, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", programs(tmp_path / "bin", readings))
     words = ["slurm", "shadow", "--state", str(tmp_path / "state"), "-p", poor, "--retrain", "0s", "--every", "1s"]

@@ -300,6 +300,7 @@ def there(tmp_path, monkeypatch, cluster):  # noqa: F811
     monkeypatch.setenv("PATH", programs(tmp_path / "bin", cluster))
 
 
+@pytest.mark.slurm
 def test_the_commands(there, tmp_path, capsys):
     state = str(tmp_path / "state")
     assert run(["slurm", "watch", "-p", "sjf+easy", "--cycles", "1"]) == 0
@@ -330,6 +331,7 @@ def test_a_report_by_user_where_there_are_several(looks, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["starts"]["by_user"] == scores
 
 
+@pytest.mark.slurm
 def test_what_a_policy_would_have_gained(there, tmp_path, capsys):
     """The report replays the jobs that ended since the journal began, and tells users from each other."""
     state = tmp_path / "state"

@@ -33,6 +33,7 @@ from jobwise.live.wishes import Wishes
 from jobwise.policies.names import resolve
 from jobwise.slurm.client import SlurmError, priorities_of
 
+FCFS = resolve("fcfs+easy")
 pytestmark = pytest.mark.xdist_group("sites")
 
 
@@ -111,7 +112,7 @@ def order(slurm):
 
 
 def test_a_cluster_is_a_view(cluster):  # noqa: F811
-    view, ids = seen(view_of(sources.look(cluster)))
+    view, ids = seen(view_of(sources.look(cluster), FCFS))
     assert view.cluster.processors == 16 and view.free.sum() == 0 and len(view.running) == 3
     assert (view.jobs["submit"] <= view.now).all() and (np.diff(view.jobs["submit"]) >= 0).all()
     assert 100 < len(view.past) < 200 and (view.past["end"] <= 0).all() and len(view.past) + (view.jobs["end"] > 0).sum() == 301
@@ -169,12 +170,12 @@ def test_a_policy_that_places_sees_nodes(cluster):  # noqa: F811
     (cluster / "scontrol_node.txt").write_text(text.replace("State=IDLE", "State=IDLE+DRAIN"))
     c = sources.look(cluster)
     assert c.down == {"n1", "n2", "n3", "n4"} and Wishes(resolve("sjf+easy+pack"), c).starts == {}
-    assert view_of(c).view.free.sum() == 0 and Wishes(resolve("sjf+easy"), c).starts == {}
+    assert view_of(c, FCFS).view.free.sum() == 0 and Wishes(resolve("sjf+easy"), c).starts == {}
     (cluster / "scontrol_node.txt").write_text(text.replace("State=IDLE", "State=MIXED+DRAIN", 1))
-    assert view_of(sources.look(cluster)).view.free.tolist() == [[4]]  # of a full node nothing more is lost
+    assert view_of(sources.look(cluster), FCFS).view.free.tolist() == [[4]]  # of a full node nothing more is lost
     (cluster / "scontrol_node.txt").write_text(text.replace("State=IDLE", "State=IDLE+CLOUD+POWERED_DOWN"))
     c = sources.look(cluster)
-    assert not c.down and view_of(c).view.free.tolist() == [[4]]  # they are started when they are needed
+    assert not c.down and view_of(c, FCFS).view.free.tolist() == [[4]]  # they are started when they are needed
 
 
 def fixed(folder, *ids, line="sbatch -N 1 -n 4 job.sh"):
@@ -445,7 +446,7 @@ def test_nodes_of_jobs_that_run_are_left_alone(tmp_path):
 def test_running_jobs_end_by_their_start_in_a_view(cluster):  # noqa: F811
     """9001 runs since 3,000 s with a limit of 600 min, 9003 since 60 s with one of 30 min; both waited before."""
     c = sources.look(cluster)
-    view, ids = seen(view_of(c))
+    view, ids = seen(view_of(c, FCFS))
     at = {int(i): k for k, i in enumerate(ids)}
     for id, ran, limit in ((9001, 3000, 36_000), (9002, 100, 36_000), (9003, 60, 1800)):
         assert view.jobs["due"][at[id]] - view.now == pytest.approx(limit - ran, abs=1.0), id
@@ -463,21 +464,21 @@ def test_a_view_begins_before_all_that_waits(cluster):  # noqa: F811
             x["submit_time"] = x["eligible_time"] = old
     (cluster / "squeue.json").write_text(json.dumps({"jobs": jobs}))
     c = sources.look(cluster)
-    view, ids = seen(view_of(c))
+    view, ids = seen(view_of(c, FCFS))
     assert view.origin == old and view.jobs["submit"][list(ids).index(9004)] == 0
     assert (view.jobs["submit"] >= 0).sum() == int((c.workload.jobs["submit"] + c.workload.origin >= old).sum())
 
 
 def test_of_the_past_the_last_is_remembered(cluster, monkeypatch):  # noqa: F811
-    whole = view_of(sources.look(cluster)).view.past
+    whole = view_of(sources.look(cluster), FCFS).view.past
     monkeypatch.setattr("jobwise.live.view.PAST", 10)
-    last = view_of(sources.look(cluster)).view.past
+    last = view_of(sources.look(cluster), FCFS).view.past
     assert len(last) == 10 < len(whole) and np.array_equal(last, whole[-10:]) and (np.diff(last["end"]) >= 0).all()
 
 
 def test_of_the_past_run_times_are_known_without_the_waits(cluster):  # noqa: F811
     c = sources.look(cluster)
-    past, jobs = view_of(c).view.past, c.workload.jobs
+    past, jobs = view_of(c, FCFS).view.past, c.workload.jobs
     over = jobs[~np.isnan(jobs["end"])]
     ran = {(round(x["end"] - x["submit"], 3), round(x["end"] - x["start"], 3)) for x in over}
     assert {(round(x["end"] - x["submit"], 3), round(float(x["runtime"]), 3)) for x in past} <= ran
@@ -702,6 +703,7 @@ def test_the_command_without_slurm(tmp_path, capsys, monkeypatch):
     assert "there is no Slurm here" in capsys.readouterr().err
 
 
+@pytest.mark.slurm
 def test_the_command_on_small_programs_in_place_of_slurm(tmp_path, capsys, monkeypatch, cluster):  # noqa: F811
     updates = tmp_path / "updates"
     told = {"scontrol": f'[ -z "$1" ] && cat >> {updates}', "sprio": "printf '9004|10|0\\n9005|10|0\\n9006|10|0\\n'"}
@@ -725,6 +727,7 @@ def test_the_command_on_small_programs_in_place_of_slurm(tmp_path, capsys, monke
     assert run(["slurm", "steer", "--state", state, "--undo"]) == 0
 
 
+@pytest.mark.slurm
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_end_it_and_all_is_given_back(tmp_path, monkeypatch, cluster, number):  # noqa: F811
     updates = tmp_path / "updates"
@@ -774,6 +777,7 @@ def test_a_full_disk_stops_writing_and_all_is_given_back(site, monkeypatch):
     assert all(json.loads(x) for x in s.state.audit.read_text().splitlines())
 
 
+@pytest.mark.slurm
 def test_nothing_of_this_is_imported_by_the_package():
     code = "import sys, jobwise; print([m for m in sys.modules if m.startswith('jobwise.slurm')])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

@@ -13,6 +13,7 @@ from jobwise.live.view import view_of
 from jobwise.policies.names import resolve
 
 pytestmark = pytest.mark.xdist_group("sites")
+FCFS = resolve("fcfs+easy")
 
 
 @pytest.fixture
@@ -45,17 +46,17 @@ def test_a_later_look_tells_what_has_happened(looks, policy):
 
 
 def test_jobs_that_came_and_ended_between_two_looks_are_told_whole(looks):
-    first = view_of(looks.look())
+    first = view_of(looks.look(), FCFS)
     quick = {"state": "COMPLETED", "nodes": "n4", "reason": "None"}
     looks.at(600.0, lambda jobs, now: [*jobs, job(9011, 1, 10, now, waited=20, ran=60, end_time=int(now - 30), **quick)])
-    later = view_of(looks.look(), None, first)
+    later = view_of(looks.look(), FCFS, first)
     mine = [x for x in later.view.events if later.ids[x["job"]] == 9011]
     assert [int(x["kind"]) for x in mine] == [SUBMITTED, STARTED, STOPPED] and mine[2]["run"] == pytest.approx(30.0, abs=1.0)
 
 
 def test_jobs_are_told_in_the_order_in_which_they_ended(looks):
     """The last that began ended first."""
-    first = view_of(looks.look())
+    first = view_of(looks.look(), FCFS)
     ends = {9001: -10, 9002: -20, 9003: -30}
 
     def over(jobs, now):
@@ -64,17 +65,17 @@ def test_jobs_are_told_in_the_order_in_which_they_ended(looks):
         ]
 
     looks.at(60.0, over)
-    later = view_of(looks.look(), None, first)
+    later = view_of(looks.look(), FCFS, first)
     stops = [int(later.ids[x["job"]]) for x in later.view.events if x["kind"] == STOPPED]
     assert stops == [9003, 9002, 9001] and {x["time"] for x in later.view.events} == {later.view.now}
 
 
 def test_a_user_has_one_code_while_a_run_lasts(looks):
     """The codes of a look are in the order of the names: one that comes before all others moves them."""
-    first = view_of(looks.look())
+    first = view_of(looks.look(), FCFS)
     looks.at(10.0, lambda jobs, now: [*jobs, job(9011, 1, 10, now, waited=5, user_name="aa"), job(9012, 1, 10, now, waited=4)])
     c = looks.look()
-    later, at = view_of(c, None, first), dict(zip(c.workload.columns["job"].tolist(), range(len(c.workload)), strict=True))
+    later, at = view_of(c, FCFS, first), dict(zip(c.workload.columns["job"].tolist(), range(len(c.workload)), strict=True))
     code = {int(id): int(u) for id, u in zip(later.ids, later.view.jobs["user"], strict=True)}
     assert not later.is_first
     assert all(code[int(id)] == u for id, u in zip(first.ids, first.view.jobs["user"], strict=True))
@@ -106,11 +107,11 @@ WAITS_AGAIN = {"job_state": "PENDING", "nodes": "", "tres_alloc_str": "", "state
     ids=["the clock is set back", "limit", "size", "user", "requeued"],
 )
 def test_a_run_begins_anew_where_something_happened_that_it_does_not_expect(looks, seconds, change):
-    first = view_of(looks.look())
+    first = view_of(looks.look(), FCFS)
     looks.at(seconds, change)
-    later = view_of(looks.look(), None, first)
+    later = view_of(looks.look(), FCFS, first)
     assert later.is_first and len(later.view.events) == 0
-    whole = view_of(looks.look())
+    whole = view_of(looks.look(), FCFS)
     assert np.array_equal(later.ids, whole.ids) and later.view.table.tobytes() == whole.view.table.tobytes()
 
 
@@ -118,23 +119,23 @@ def test_a_run_begins_anew_where_something_happened_that_it_does_not_expect(look
 def test_a_run_goes_on_where_one_that_waited_is_gone(looks, change):
     """It has failed without a start, and is told as cancelled; it comes back once it may start: the run begins anew."""
     whole = (looks.folder / "squeue.json").read_text()
-    first = view_of(looks.look())
+    first = view_of(looks.look(), FCFS)
     looks.at(30.0, change)
-    later, at = view_of(looks.look(), None, first), first.ids.tolist().index(9004)
+    later, at = view_of(looks.look(), FCFS, first), first.ids.tolist().index(9004)
     job_ = later.view.jobs[at]
     assert not later.is_first and happened(later) == {(9004, CANCELLED)} and len(later.view.ended) == 0
     assert job_["status"] == FAILED and np.isnan(job_["start"]) and job_["end"] == later.view.now and job_["ran"] == 0.0
     assert at not in later.view.queue
     looks.at(30.0)
-    again = view_of(looks.look(), None, later)
+    again = view_of(looks.look(), FCFS, later)
     assert not again.is_first and happened(again) == set()
     (looks.folder / "squeue.json").write_text(whole)
-    assert view_of(looks.look(), None, again).is_first
+    assert view_of(looks.look(), FCFS, again).is_first
 
 
 def test_a_run_goes_on_where_a_task_of_an_array_starts(looks):
     """Tasks keep their numbers: the first runs as job 9013, the array has one task less that waits; another has come before."""
-    first = view_of(looks.look())
+    first = view_of(looks.look(), FCFS)
     running = {"state": "RUNNING", "reason": "None", "array_job_id": 9006, "array_task_id": 0}
 
     def change(jobs, now):
@@ -143,7 +144,7 @@ def test_a_run_goes_on_where_a_task_of_an_array_starts(looks):
         return [new, *jobs, job(9013, 1, 10, now, nodes="n4", waited=200, ran=10, **running)]
 
     looks.at(60.0, change)
-    later = view_of(looks.look(), None, first)
+    later = view_of(looks.look(), FCFS, first)
     tasks = [int(id) for id in first.ids if id > NEW]
     assert len(tasks) == 2 and not later.is_first
     came = {id for id, kind in happened(later) if kind == SUBMITTED}
@@ -154,27 +155,27 @@ def test_a_run_goes_on_where_a_task_of_an_array_starts(looks):
 def test_a_run_goes_on_where_the_clock_is_behind_slurms(looks):
     """Jobs seem to come from the future: they came when they were seen first."""
     looks.at(-1800.0)
-    first = view_of(looks.look())
+    first = view_of(looks.look(), FCFS)
     looks.at(60.0)
-    later, at = view_of(looks.look(), None, first), first.ids.tolist().index(9006)
+    later, at = view_of(looks.look(), FCFS, first), first.ids.tolist().index(9006)
     assert not later.is_first and later.view.jobs["submit"][at] == first.view.jobs["submit"][at] == first.view.now
 
 
 def test_a_run_begins_anew_on_another_machine(looks):
-    first = view_of(looks.look())
+    first = view_of(looks.look(), FCFS)
     file = looks.folder / "scontrol_node.txt"
     file.write_text(file.read_text().replace("CPUTot=4", "CPUTot=8"))
-    assert view_of(looks.look(), None, first).is_first
-    assert not view_of(looks.look(), None, view_of(looks.look())).is_first
+    assert view_of(looks.look(), FCFS, first).is_first
+    assert not view_of(looks.look(), FCFS, view_of(looks.look(), FCFS)).is_first
 
 
 def test_a_run_begins_anew_where_its_table_has_grown(looks, monkeypatch):
     """To four times the first look's, and LONG more."""
-    first = view_of(looks.look())
+    first = view_of(looks.look(), FCFS)
     jobs = json.loads((looks.folder / "squeue.json").read_text())["jobs"]
     n = 3 * len(first.ids) + 1
     more = [job(20_000 + k, 1, 10, looks.now, waited=5) for k in range(n)]
     (looks.folder / "squeue.json").write_text(json.dumps({"jobs": jobs + more}))
-    assert not view_of(looks.look(), None, first).is_first
+    assert not view_of(looks.look(), FCFS, first).is_first
     monkeypatch.setattr("jobwise.live.view.LONG", 0)
-    assert view_of(looks.look(), None, first).is_first
+    assert view_of(looks.look(), FCFS, first).is_first

@@ -26,7 +26,7 @@ from jobwise.parallel import current, threads, workers
 from jobwise.parallel.pool import Pool
 
 ENGINES = ("threads", "processes", "ray")
-pytestmark = pytest.mark.xdist_group("parallel")
+pytestmark = [pytest.mark.parallel, pytest.mark.xdist_group("parallel")]
 
 
 def square(x):

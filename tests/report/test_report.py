@@ -104,6 +104,7 @@ def chosen(c):
     return min(range(len(c.policies)), key=lambda p: c.whole[p]["bounded_slowdown"])
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False)])
 def test_in_chromium(page, tmp_path, width, dark):
     if not executable():

@@ -241,6 +241,7 @@ def log(tmp_path_factory):
     return str(path)
 
 
+@pytest.mark.cli
 def test_the_command(log, capsys):
     assert run(["when", log, "--at", "4d", "--json", "--outcome", "--sooner"]) == 0
     out = json.loads(capsys.readouterr().out)

@@ -183,7 +183,7 @@ def test_what_is_interrupted_says_how_to_go_on(log, tmp_path, capsys, monkeypatc
     assert "2 whole windows are kept, and the same command goes on" in capsys.readouterr().err
     monkeypatch.setattr(Model, "_window", whole)
     assert run(learn) == 0 and "2 windows of 100 jobs" in capsys.readouterr().out
-    monkeypatch.setattr("jobwise.learn.run.Run.update", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("jobwise.learn.run.TrainingRun.update", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
     assert run(["train", "mars", str(file), "--out", str(tmp_path / "r"), "--preset", "smoke"]) == 130
     assert "holds no checkpoint yet: it begins again with --resume" in capsys.readouterr().err
     monkeypatch.setattr("jobwise.workflows.follow.Following.follow", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -293,6 +293,7 @@ def killed(store, times, patience=3.0):
     return windows
 
 
+@pytest.mark.cli
 def test_a_store_survives_being_killed(tmp_path):
     assert killed(tmp_path / "store", 1) > 0
 
@@ -446,11 +447,11 @@ def test_plans_take_the_model_of_similar_work(log, tmp_path):
 
 def test_training_goes_on_after_a_kill(log, tmp_path):
     """Cold start, workers, generations: a run that goes on from its checkpoint ends in the same bytes."""
-    from jobwise.learn.run import Run
+    from jobwise.learn.run import TrainingRun
 
     config = small(log).changed(choices=1500, validations=6)
     (whole,) = config.train(log, tmp_path / "whole")
-    run = Run(config, log, tmp_path / "cut")
+    run = TrainingRun(config, log, tmp_path / "cut")
     with pytest.raises(KeyboardInterrupt):
         run.run(lambda line: (_ for _ in ()).throw(KeyboardInterrupt) if line["part"] > 0.5 else None)
     (again,) = config.train(log, tmp_path / "cut", resume=True)

@@ -494,6 +494,7 @@ def test_gru():
     assert r.mase("gru") < 1.0
 
 
+@pytest.mark.parallel
 def test_whole_tables(tmp_path, capsys):
     T = 700
     t = np.tile(np.arange(T) * 300.0, 12)

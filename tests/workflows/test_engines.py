@@ -29,6 +29,7 @@ def written(folder, kind):
     return [*words, "--state", str(folder / "state"), "--poll", "0.1", "--json"]
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize("kind", ["cwl", "wdl"])
 def test_a_workflow_runs_its_own_commands_through_kills(tmp_path, kind):
     """Killed twice with -9: every task runs once, the sum is right; run again, nothing runs."""
@@ -415,6 +416,7 @@ def test_memory_is_asked_for_where_either_bound_of_it_is_named(tmp_path, named, 
     assert asked[0].get("memory_mb") == (None if mb is None else pytest.approx(mb))
 
 
+@pytest.mark.cli
 def test_an_expression_that_fails_is_one_line(tmp_path):
     """Its traceback, of cwltool and its sandbox, is in the engine's log alone."""
     import shutil

@@ -248,6 +248,7 @@ def test_cancelled_jobs_are_not_submitted_for_ever(tmp_path):
     assert tasks[0].state == "failed" and tasks[0].tries == 3 and told["since_begin"] >= 0
 
 
+@pytest.mark.cli
 def test_a_job_that_is_not_to_be_seen_does_nothing_once_it_is_given_up(tmp_path):
     """Forgotten by the manager: submitted again, and its late script finds its name taken."""
     w = workload(7, 3)
@@ -265,6 +266,7 @@ def test_a_job_that_is_not_to_be_seen_does_nothing_once_it_is_given_up(tmp_path)
     assert subprocess.run(["sh", str(late)], stderr=subprocess.DEVNULL).returncode == 0 and not (tmp_path / "ran").exists()
 
 
+@pytest.mark.cli
 def test_scripts_claim_run_and_stamp(tmp_path):
     for name in ("claims", "stamps"):
         (tmp_path / "it's" / name).mkdir(parents=True)
@@ -501,6 +503,7 @@ def slurm():
             del os.environ["SLURM_CONF"]
 
 
+@pytest.mark.slurm
 def test_slurm_takes_and_refuses_jobs(slurm):
     s = Slurm()
     assert s.cores() == (32, 8)
@@ -632,6 +635,7 @@ def test_requirements_of_tasks_reach_the_manager(tmp_path, monkeypatch, capsys):
         assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.slurm
 def test_requirements_of_tasks_on_slurm(slurm, tmp_path, capsys):
     """Slurm shows what the workflow asks for, and keeps what its tasks print."""
     (tmp_path / "t.cwl").write_text(CWL)
@@ -647,6 +651,7 @@ def test_requirements_of_tasks_on_slurm(slurm, tmp_path, capsys):
     assert len(printed) == 2 and all(printed)
 
 
+@pytest.mark.slurm
 @pytest.mark.parametrize("kind", ["cwl", "wdl"])
 def test_own_commands_on_slurm(slurm, tmp_path, capsys, kind):
     """A workflow's own commands run as jobs, with the memory and the time that it asks for."""
@@ -663,6 +668,7 @@ def test_own_commands_on_slurm(slurm, tmp_path, capsys, kind):
     assert sum("TimeLimit=00:02:00" in x for x in jobs) == (12 if kind == "cwl" else 1)
 
 
+@pytest.mark.slurm
 def test_gpus_and_limits_are_options_of_sbatch(tmp_path, monkeypatch):
     """A program in place of sbatch prints what it is called with; refusals for good are told from silence."""
     monkeypatch.setenv("PATH", programs(tmp_path / "bin", tmp_path, sbatch=f'echo "$@" > {tmp_path}/words; echo 7'))

@@ -400,6 +400,7 @@ def test_metrics_and_the_dashboard_that_draws_them(site):
     assert len({p["id"] for p in board["panels"]}) == len(board["panels"])
 
 
+@pytest.mark.slurm
 @pytest.mark.parametrize("width, dark", [(1280, False), (1280, True), (390, False), (390, True)])
 def test_in_chromium(site, tmp_path, width, dark):
     if not executable():
@@ -660,6 +661,7 @@ def test_addresses():
         pass
 
 
+@pytest.mark.slurm
 def test_the_commands_serve_it(cluster, tmp_path, monkeypatch, capsys):  # noqa: F811
     monkeypatch.setenv("PATH", programs(tmp_path / "bin", cluster))
     assert run(["slurm", "watch", "--cycles", "1", "--web", "127.0.0.1:0"]) == 0
@@ -686,6 +688,7 @@ def test_the_commands_serve_it(cluster, tmp_path, monkeypatch, capsys):  # noqa:
     assert "pip install 'jobwise[web]'" in capsys.readouterr().err
 
 
+@pytest.mark.slurm
 def test_the_stop_button_ends_steering_and_all_is_given_back(cluster, tmp_path):  # noqa: F811
     token, updates = tmp_path / "token", tmp_path / "updates"
     token.write_text(TOKEN)
@@ -722,6 +725,7 @@ def test_the_stop_button_ends_steering_and_all_is_given_back(cluster, tmp_path):
     assert [x["what"] for x in lines][-1] == "stop" and json.loads((tmp_path / "state" / "before.json").read_text()) == {}
 
 
+@pytest.mark.slurm
 @pytest.mark.parametrize("unit", sorted((ROOT / "examples" / "systemd").glob("*.service")), ids=lambda p: p.stem)
 def test_the_units_name_commands_and_options_that_there_are(unit, tmp_path, capsys):
     lines = [x.split("=", 1) for x in unit.read_text().splitlines() if "=" in x and not x.startswith("#")]

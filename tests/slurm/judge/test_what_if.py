@@ -169,6 +169,7 @@ def test_a_limit_is_cleared_and_names_have_any_case(site):
     assert np.isinf(wide.cluster.site.qos[0]["user"]).all() and tight.cluster.site.qos[0]["user"][0] == 3
 
 
+@pytest.mark.slurm
 def test_tuning_beats_weights_that_favour_large_jobs_and_keeps_the_bound():
     w = generated(6000, 100, 32, 0.95, seed=8, age=1000, size=1000)
     w = replace(w, columns=w.columns | {"wait": wait(simulate(w, "slurm"))})  # as that site would have recorded it

@@ -109,6 +109,7 @@ def replayed(folder):
             )
 
 
+@pytest.mark.slurm
 @recorded
 @pytest.mark.xdist_group("recorded")  # one worker compiles the passes that it calls one by one
 @pytest.mark.parametrize("name", ["fifo-backfill", "size-qos", "fairshare", "memory-gpu"])
@@ -134,6 +135,7 @@ OPEN = {
 NEARLY = {"mixed": (0.92, 0.99, 0.985)}  # four main starts differ, for a reason that is not known
 
 
+@pytest.mark.slurm
 @recorded
 @pytest.mark.xdist_group("recorded")
 @pytest.mark.parametrize("name", OPEN | NEARLY)
