@@ -196,7 +196,7 @@ def write_site(folder, jobs=60):
 @pytest.fixture
 def few_predictions(monkeypatch):
     """Few predictions of the past calibrate: each takes a tenth of a second."""
-    monkeypatch.setattr("jobwise.live.starts.EARLIER", 6)
+    monkeypatch.setattr("jobwise.live.starts.EARLIER", 2)
 
 
 def programs(place, folder, **scripts):

@@ -17,6 +17,7 @@ from conftest import ROOT
 
 import jobwise as jw
 
+pytestmark = pytest.mark.docs
 pytest.importorskip("mkdocs", reason="mkdocs-material and mkdocstrings build the site: pip install 'jobwise[dev]'")
 MOST_LINES = 400  # of a page
 
@@ -49,7 +50,6 @@ def site(tmp_path_factory):
     return {page.relative_to(folder).as_posix(): Page(page.read_text()) for page in folder.rglob("*.html")}, folder
 
 
-@pytest.mark.docs
 def test_every_link_of_the_site_leads_somewhere(site):
     pages, folder = site
     assert len(pages) > 80
@@ -76,7 +76,6 @@ def test_the_site_loads_nothing_from_elsewhere(site):
             assert not urlsplit(source).netloc, f"{name} loads {source}"
 
 
-@pytest.mark.docs
 def test_every_public_name_is_in_the_reference(site):
     pages, folder = site
     reference = "\n".join((folder / name).read_text() for name in pages if name.startswith("python/"))
@@ -104,7 +103,6 @@ def test_no_page_is_long_and_each_has_a_place():
         assert re.search(rf"- {re.escape(own)}\n", nav) or own.startswith("studies/pieces/"), own
 
 
-@pytest.mark.docs
 def test_the_manual_page_is_of_this_command_line():
     sys.path.insert(0, str(ROOT / "tools"))
     import man_page
@@ -115,7 +113,6 @@ def test_the_manual_page_is_of_this_command_line():
         assert done.returncode == 0 and not done.stderr and "jobwise compare" in done.stdout
 
 
-@pytest.mark.docs
 def test_the_shell_completes_commands():
     own = os.environ | {"_JOBWISE_COMPLETE": "complete_bash", "COMP_WORDS": "jobwise comp", "COMP_CWORD": "1"}
     done = subprocess.run([Path(sys.executable).parent / "jobwise"], env=own, capture_output=True, text=True)

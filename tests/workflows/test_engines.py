@@ -22,6 +22,8 @@ from jobwise.workflows.engines.desk import Asked, Desk, Stopped, requests, short
 from jobwise.workflows.processes import LocalProcesses
 from jobwise.workloads.source import open_workflow
 
+pytestmark = pytest.mark.cli  # engines
+
 
 def written(folder, kind):
     """The words of a command that runs the workflow of `benchmarks.word_count` on processes, its state beside it."""
@@ -29,7 +31,6 @@ def written(folder, kind):
     return [*words, "--state", str(folder / "state"), "--poll", "0.1", "--json"]
 
 
-@pytest.mark.cli
 @pytest.mark.parametrize("kind", ["cwl", "wdl"])
 def test_a_workflow_runs_its_own_commands_through_kills(tmp_path, kind):
     """Killed twice with -9: every task runs once, the sum is right; run again, nothing runs."""
@@ -416,7 +417,6 @@ def test_memory_is_asked_for_where_either_bound_of_it_is_named(tmp_path, named, 
     assert asked[0].get("memory_mb") == (None if mb is None else pytest.approx(mb))
 
 
-@pytest.mark.cli
 def test_an_expression_that_fails_is_one_line(tmp_path):
     """Its traceback, of cwltool and its sandbox, is in the engine's log alone."""
     import shutil
