@@ -20,7 +20,7 @@ from jobwise.errors import InputError
 GROUPS = {  # what an entry point of the group names
     "jobwise.orders": "a function (jobs [Q], now s) -> scores [Q], the smaller first",
     "jobwise.policies": "a function (name) -> Policy, for names that begin with NAME:",
-    "jobwise.readers": "a Reader: which files it knows, and how it reads them",
+    "jobwise.readers": "a SourceSpec, or a Reader: which files it knows, and how it reads them",
     "jobwise.worlds": "a WorldSpec",
     "jobwise.systems": "a SystemSpec, or a function (log, preset) -> configuration",
     "jobwise.commands": "a function with typer's options: a command of `jobwise`",

@@ -126,3 +126,43 @@ def test_readers_and_encoders_of_other_packages(tmp_path, monkeypatch, capsys):
         encoders.make("mint", w.cluster, w.jobs, 8)
     extensions._points.cache_clear()
     sys.modules.pop("outside", None)
+
+
+def test_a_reader_a_system_and_a_command_of_another_package_are_rows(tmp_path, monkeypatch, capsys):
+    (tmp_path / "rows.py").write_text(
+        "import jobwise as jw\n"
+        "from jobwise.systems.perjob import configure\n"
+        "from jobwise.workloads.readers import SourceSpec\n"
+        "from jobwise.worlds.spec import SystemSpec\n"
+        "def lines(file):\n"
+        "    rows = [list(map(float, x.split())) for x in file.text.splitlines()[1:]]\n"
+        "    return jw.workload(*map(list, zip(*rows)), cluster=jw.pool(file.procs or 8), name='lines')\n"
+        "LINES = SourceSpec('lines', lambda file: file.line.startswith('LINES'), lines)\n"
+        "def configured(log, preset):\n    return configure(log, preset).changed(system='other', hidden=[4])\n"
+        "OTHER = SystemSpec('other', 'rows:configured', 'Nobody, 2026', needs=('torch',))\n"
+        "def hello(name: str = 'you') -> None:\n    'Say hello to somebody, by name.'\n    print(f'hello {name}')\n"
+    )
+    points = {
+        "jobwise.readers": {"lines": "rows:LINES"},
+        "jobwise.systems": {"other": "rows:OTHER"},
+        "jobwise.commands": {"hello": "rows:hello", "gone": "rows:nothing"},
+    }
+    installed(tmp_path, "rows", points)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    extensions._points.cache_clear()
+    try:
+        (tmp_path / "log.lines").write_text("LINES submit size runtime\n0 4 10\n1 8 5\n")
+        assert run(["simulate", str(tmp_path / "log.lines"), "--procs", "16", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["summary"]["jobs"] == 2
+        from jobwise.systems import configure, published, system
+
+        w = jw.lublin(jobs=400, procs=16, seed=1)
+        assert system("other").paper and "other" in published() and configure("other", w, "smoke").hidden == [4]
+        main = sys.modules["jobwise.cli.main"]
+        monkeypatch.setattr(main, "app", main._built())
+        assert run(["hello", "--name", "all"]) == 0 and capsys.readouterr().out == "hello all\n"
+        assert run(["--help"]) == 0 and "Say hello to somebody" in capsys.readouterr().out
+        assert run(["gone"]) == 2 and "'gone' of the package rows does not load" in capsys.readouterr().err
+    finally:
+        extensions._points.cache_clear()
+        sys.modules.pop("rows", None)

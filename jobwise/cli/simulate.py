@@ -20,7 +20,7 @@ from jobwise.policies.names import resolve
 from jobwise.report import export
 from jobwise.streaming.sums import ERROR
 from jobwise.workloads.parquet import ParquetLog
-from jobwise.workloads.source import is_parquet
+from jobwise.workloads.readers import is_parquet
 from jobwise.workloads.transform import recorded
 
 

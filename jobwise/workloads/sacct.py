@@ -55,17 +55,23 @@ def is_sacct(text: str) -> bool:
     return "|" in head and "JobID" in head
 
 
-def nearly(text: str, where: str) -> None:
-    """Raises InputError where the text looks like sacct's output, but not in the form that can be read: by commas, by columns,
-    or without the line of names."""
+def is_like(text: str) -> bool:
+    """Does the text begin like sacct's output in any form: also by commas, by columns, without the line of names?"""
+    head = text[:4096].split("\n", 1)[0]
+    return "JobID" in head or head.count("|") >= 5
+
+
+def _checked(text: str, where: str) -> None:
+    """Raises InputError where the text is not in the form of sacct's output that can be read."""
     head = text[:4096].split("\n", 1)[0]
     advice = f"write it with {command()!r}"
     if "JobID" in head and "|" not in head:
-        raise InputError(
-            f"{where}:1: sacct's columns are separated by {'commas' if ',' in head else 'spaces'}; '|' is expected: {advice}"
-        )
-    if head.count("|") >= 5:
+        between = "commas" if "," in head else "spaces"
+        raise InputError(f"{where}:1: sacct's columns are separated by {between}; '|' is expected: {advice}")
+    if not is_sacct(text) and head.count("|") >= 5:
         raise InputError(f"{where}:1: looks like sacct's output without the line of names (option -n); {advice}")
+    if not is_sacct(text):
+        raise InputError(f"{where}:1: no sacct header; expected names separated by |, as {command()!r} writes them")
 
 
 def read_sacct(path: str | Path, procs: int | None = None) -> Workload:
@@ -79,8 +85,7 @@ def read_sacct(path: str | Path, procs: int | None = None) -> Workload:
 
 def from_text(text: str, where: str, procs: int | None = None) -> Workload:
     """Read a log as `read_sacct` does, from text; `where` is the name used in messages."""
-    if not text or not is_sacct(text):
-        raise InputError(f"{where}:1: no sacct header; expected names separated by |, as {command()!r} writes them")
+    _checked(text, where)
     names = names_of(text)
     for need in (
         ("JobIDRaw", "JobID"),

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
-from jobwise.cluster import Cluster, pool
+from jobwise.cluster import Cluster
 from jobwise.errors import InputError, unknown
 from jobwise.extensions import imported
 from jobwise.workload import Workload
-from jobwise.workloads import alcf, catalogue, cwl, dnn, gpu, lines, sacct, streams, swf, wdl, wfformat
-from jobwise.workloads.readers import of_others
+from jobwise.workloads import catalogue, cwl, lines, readers, streams, swf, wdl, wfformat
 from jobwise.workloads.transform import pooled
 from jobwise.workloads.workflows import Workflow, from_jobs
 from jobwise.worlds.spec import generated
@@ -36,14 +34,6 @@ def open_workflow(path: str | Path, counts: dict[str, int] | None = None) -> Wor
 def _is_workflow(path: Path) -> bool:
     """Return whether the name of a file is that of a workflow."""
     return path.suffix in (".cwl", ".wdl", ".commands") or ".json" in path.suffixes[-2:]
-
-
-def is_parquet(source: str) -> bool:
-    """Return whether a file is named, or begins, like a Parquet table."""
-    if source == "-" or not Path(source).is_file():
-        return False
-    with open(source, "rb") as f:
-        return Path(source).suffix == ".parquet" or f.read(4) == b"PAR1"
 
 
 def _flows(source: str, procs: int) -> Workload:
@@ -84,47 +74,4 @@ def open_log(
         source = str(catalogue.fetch(source, progress))
     if source != "-" and (Path(source).is_dir() or _is_workflow(Path(source))):
         return _flows(source, procs or 64)
-    if is_parquet(source):
-        from jobwise.workloads.parquet import read
-
-        return read(source, procs)
-    try:
-        return _of_jobs(source, procs, machine)
-    except InputError:
-        if source == "-" or not Path(source).is_file() or (other := of_others(source, procs)) is None:
-            raise
-        return other
-
-
-def _of_jobs(source: str, procs: int | None, machine: Cluster | None) -> Workload:
-    """Return the jobs of an SWF or sacct file or a table of GPU jobs, recognised by its content. Raises InputError."""
-    text = swf.read_text(source)
-    if sacct.is_sacct(text):
-        return sacct.from_text(text, source, procs)
-    sacct.nearly(text, source)  # raises where it is sacct's, in another form
-    head = text[:4096].split("\n", 1)[0]
-    if alcf.is_alcf(head):
-        return alcf.from_text(text, source, procs)
-    typed = "job_type" in head or "model_name" in head  # are the jobs models of known kinds?
-    if typed or "num_gpus" in head or "num_gpu," in head:
-        if source == "-":
-            raise InputError("-: tables of GPU jobs are read from files")
-        if procs is not None:
-            raise InputError(f"{source}: a table of GPU jobs comes with its nodes; --procs is for logs of processors")
-        if typed:
-            read: Callable[..., Workload] = dnn.read_gavel if "job_type" in head else dnn.read_tiresias
-            return read(source, machine)
-        jobs = gpu.read_alibaba(source) if "num_gpu," in head else gpu.read_philly(source)
-        if jobs is None:
-            raise InputError(f"{source}: has none of the columns of Philly's or Alibaba's tables")
-        return jobs
-    if text[:1] in ("{", "["):
-        raise InputError(f"{source}: is no job log; Standard Workload Format or the output of sacct is expected")
-    w = swf.from_text(text, source)
-    if procs is None:
-        return w
-    largest = int(w.jobs["request"][:, 0].max())
-    if procs < largest:
-        raise InputError(f"{source}: a machine of {procs} processors cannot run its largest job ({largest})")
-    notes = {k: v for k, v in w.notes.items() if not k.startswith("processors guessed")}
-    return replace(w, cluster=pool(procs), notes=notes)
+    return readers.read(readers.LogFile(source, procs, machine))
