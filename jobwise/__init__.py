@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 import sys
 from types import ModuleType
+from typing import Any
 
 from jobwise.registration import hook
 
@@ -82,7 +83,7 @@ class _Lazy(ModuleType):
         super().__setattr__(name, thing)
         return thing
 
-    def __setattr__(self, name: str, value) -> None:
+    def __setattr__(self, name: str, value: Any) -> None:
         if not (name in _WHERE and isinstance(value, ModuleType)):  # the import system binds submodules by this
             super().__setattr__(name, value)
 

@@ -148,7 +148,7 @@ class Cluster:
         """The cluster as a scheduler may know it: nobody knows what will fail, affinities have to be learnt."""
         return replace(self, outages=self.outages[:0], affinity=None, risk=None)
 
-    def graph(self):
+    def graph(self) -> Any:
         """The nodes and their links as a networkx Graph. Raises InputError where nothing is known of links."""
         if self.topology is None:
             raise InputError("this cluster has no topology; gpu_racks([2, 2, 2, 2]) has")

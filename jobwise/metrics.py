@@ -197,7 +197,7 @@ def fragmentation(r: Finished) -> float:
     if len(when) < 2:
         return 0.0
 
-    def at(times, levels):
+    def at(times: Any, levels: Any) -> Any:
         i = np.searchsorted(times, when[:-1], side="right") - 1
         return np.where(i >= 0, levels[np.maximum(i, 0)], 0)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from importlib.machinery import PathFinder
+from typing import Any
 
 
 def register_environments() -> None:
@@ -27,7 +28,7 @@ class _WhenLoaded:
     """A finder that finds nothing but notices when `gymnasium.envs` is loaded."""
 
     @staticmethod
-    def find_spec(name: str, path=None, target=None):
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
         if name != "gymnasium.envs":
             return None
         sys.meta_path.remove(_WhenLoaded)
@@ -36,7 +37,7 @@ class _WhenLoaded:
             return spec
         load = spec.loader.exec_module
 
-        def exec_module(module) -> None:
+        def exec_module(module: Any) -> None:
             load(module)
             register_environments()
 

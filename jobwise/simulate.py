@@ -55,7 +55,7 @@ def simulate_many(
     *,
     after: Callable[[np.ndarray, np.ndarray], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
-    **settings,
+    **settings: Any,
 ) -> list[Record]:
     """Replay E workloads side by side on equal machines, in one state with a leading axis [E]; settings as `simulate`.
 
@@ -96,13 +96,13 @@ def asked(sim: Simulation, policy: Policy) -> Generator[None, None, None]:
     whole = scheduler(policy)
     name = whole.name
 
-    def call(method, *arguments):
+    def call(method: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return method(*arguments)
         except InputError:
             raise
         except (Exception, SystemExit) as error:  # a user's policy may raise anything
-            why = failed(error, sim.state.jobs.dtype.names)
+            why = failed(error, sim.state.jobs.dtype.names or ())
             raise InputError(f"{raised_in(error)}policy {name!r} failed at time {sim.now:g} s: {why}") from error
 
     run, until, steps = call(whole.begin, sim.view()), np.inf, 0

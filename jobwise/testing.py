@@ -207,7 +207,7 @@ class Identity:
         """Return the observations of all environments."""
         return self._out
 
-    def reset(self, *, seed=None) -> None:
+    def reset(self, *, seed: Any = None) -> None:
         """Begin again; equal seeds of all games make all games equal."""
         if isinstance(seed, list):
             self._rng = np.random.default_rng(seed[0])

@@ -274,6 +274,29 @@ def test_short_names_mean_one_thing():
 COMPILED = {"kernel", "inlined", "allocating"}
 
 
+UNTYPED = ("cli", "compiled", "learn", "worlds")  # packages whose functions need not say the types of all that they take
+
+
+def test_functions_say_what_they_take_and_return():
+    """Outside UNTYPED, all but compiled ones: their types are those of the tables."""
+
+    def plain(node):
+        for x in ast.iter_child_nodes(node):
+            if isinstance(x, ast.FunctionDef) and COMPILED & {ast.unparse(d).split("(")[0] for d in x.decorator_list}:
+                continue
+            if isinstance(x, ast.FunctionDef):
+                yield x
+            yield from plain(x)
+
+    for path in FILES:
+        for x in plain(ast.parse(path.read_text())) if path.relative_to(ROOT).parts[0] not in UNTYPED else ():
+            a = x.args
+            takes = [*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))]
+            untyped = [y.arg for y in takes if y.annotation is None and y.arg not in ("self", "cls")]
+            says = x.returns is not None or x.name.startswith("__")
+            assert says and not untyped, f"{path.relative_to(ROOT)}:{x.lineno} {x.name}: {untyped or 'its result'}"
+
+
 OWNERS = 1  # class names with two owners; it only falls
 
 

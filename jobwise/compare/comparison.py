@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, isnan
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -192,7 +193,7 @@ class Comparison:
             "bounds": {name: [x._asdict() for x in curve] for name, curve in self.curves.items()},
         }
 
-    def write_report(self, path: str | Path, *, force: bool = False, **settings) -> None:
+    def write_report(self, path: str | Path, *, force: bool = False, **settings: Any) -> None:
         """Write the HTML report; settings as `jobwise.report.comparison.write_report`. Raises InputError, also where `path`
         exists, unless `force`."""
         imported("jobwise.report.comparison:write_report")(self, path, force=force, **settings)  # by name: it needs this class

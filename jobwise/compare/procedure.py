@@ -247,7 +247,7 @@ def _notes(w: Workload, chosen: Sequence[Scheduler], names: Sequence[str], size:
     return notes
 
 
-def both_ways(workload: Workload, policies: Sequence[str | Policy], **settings) -> tuple[Comparison, Comparison | None]:
+def both_ways(workload: Workload, policies: Sequence[str | Policy], **settings: Any) -> tuple[Comparison, Comparison | None]:
     """The comparison, and, where more than 5 % of the jobs outlive their request, the same with jobs ended at it (or, where
     `kill_at_walltime` is set, with jobs that run on)."""
     c = compare(workload, policies, **settings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -175,7 +175,14 @@ def _shrunk(z: np.ndarray, y: np.ndarray) -> np.ndarray:
 class Boosted:
     """LightGBM's quantile regression, one model per horizon and quantile for all series."""
 
-    def __init__(self, series: Sequence[Series], horizons: Sequence[int], peak: bool = False, threads: int = 2, progress=None):
+    def __init__(
+        self,
+        series: Sequence[Series],
+        horizons: Sequence[int],
+        peak: bool = False,
+        threads: int = 2,
+        progress: Callable[..., None] | None = None,
+    ):
         try:
             import lightgbm
         except ImportError:
@@ -235,7 +242,11 @@ class Simple:
 
 
 def models_for(
-    series: Sequence[Series], names: Sequence[str], horizons: Sequence[int] = HORIZONS, peak: bool = False, progress=None
+    series: Sequence[Series],
+    names: Sequence[str],
+    horizons: Sequence[int] = HORIZONS,
+    peak: bool = False,
+    progress: Callable[..., None] | None = None,
 ) -> dict[str, Model]:
     """The models of these names, those that are learnt fitted to the first parts of the series. Raises InputError."""
     models: dict[str, Model] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import isotonic_regression
@@ -48,7 +49,7 @@ def best_theta(y: np.ndarray, risk: np.ndarray) -> float:
     return float(levels[int(np.argmax(f1))])
 
 
-def worth(x, model: str, risk: np.ndarray, theta: float, horizon: int, step_s: float) -> Worth:
+def worth(x: Any, model: str, risk: np.ndarray, theta: float, horizon: int, step_s: float) -> Worth:
     """Return the worth of risks [T, N] on the last part of `x`, a `failures.Nodes`. Measures of samples are scikit-learn's."""
     measure = library("sklearn.metrics", "forecast")
     b = x.cuts[1]

@@ -231,7 +231,7 @@ class Steer(Sink):
     def __enter__(self) -> Steer:
         return self
 
-    def __exit__(self, *why) -> None:
+    def __exit__(self, *why: object) -> None:
         """All factors are as they were, and others may steer."""
         try:
             self.undo()

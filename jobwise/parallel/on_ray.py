@@ -54,7 +54,7 @@ class _Futures(Executor):
     def __init__(self, call: Callable, running: weakref.WeakKeyDictionary[Future, Any]):
         self._call, self._running = call, running
 
-    def submit(self, fn, /, *args, **kwargs):
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Hand a task to the cluster."""
         ref = self._call(fn, *args, **kwargs)
         future = ref.future()

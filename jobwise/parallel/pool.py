@@ -60,7 +60,7 @@ class Pool(ProcessPoolExecutor):
         """End all workers at once, whatever they do; their tasks raise BrokenProcessPool."""
         self._line.close()
 
-    def __exit__(self, kind, error, trace):
+    def __exit__(self, kind: Any, error: Any, trace: Any):
         if kind is not None:
             self.end()
         return super().__exit__(kind, error, trace)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from jobwise.cluster import Cluster
 from jobwise.decision import Policy, Preempt, Start, View, Wait
 from jobwise.errors import InputError
 from jobwise.policies.scheduler import Scheduler, scheduler
@@ -57,7 +58,7 @@ class Avoid(Scheduler):
         """The name as in `fcfs+easy, move above 0.2`."""
         return f"{scheduler(self.inner).name}, {self.how} above {self.theta:g}"
 
-    def check(self, cluster) -> None:
+    def check(self, cluster: Cluster) -> None:
         """Raises InputError where there are other nodes."""
         if self.risks.value.shape[1] != len(cluster.capacity):
             raise InputError(f"risks of {self.risks.value.shape[1]} nodes for a cluster of {len(cluster.capacity)}")

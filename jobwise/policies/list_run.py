@@ -26,7 +26,7 @@ class ListRun:
     It knows what the view it begins with shows, also where that is in the middle of a simulation.
     """
 
-    def __init__(self, policy, view: View):
+    def __init__(self, policy: Any, view: View):
         policy.check(view.cluster)
         self.policy, promises = policy, policy.promises
         learns = isinstance(policy.order, Index) or policy.estimate == "predicted"
@@ -141,7 +141,7 @@ class ListRun:
         return _decisions(p, view.cluster.is_pool)
 
 
-def _flows(scheduler, view: View) -> Flows:
+def _flows(scheduler: Any, view: View) -> Flows:
     """The workflows of a view, where the order is one of workflows."""
     return flows(view.jobs) if scheduler.rule.order in orders.FLOWS else NONE
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -148,7 +149,7 @@ class ListScheduler(Scheduler):
             return cluster.is_pool and scored_pool.suits(self.rule)
         return isinstance(self.order, str)
 
-    def replay(self, s: State, cluster: Cluster, pasts: Sequence[np.ndarray], after=None) -> Generator[None, None, None]:
+    def replay(self, s: State, cluster: Cluster, pasts: Sequence[np.ndarray], after: Any = None) -> Generator[None, None, None]:
         """Whole simulations, one after the other, by compiled loops."""
         for e, past in enumerate(pasts):
             if cluster.site is not None:

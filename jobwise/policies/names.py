@@ -158,7 +158,7 @@ def described() -> dict[str, dict[str, str]]:
     return tables | ({OTHERS: others} if others else {}) | {"from files": FILES}
 
 
-def _placed(make, chosen: dict) -> Policy:
+def _placed(make: Callable[..., Any], chosen: dict) -> Policy:
     """Return a list scheduler, with the placement that learns where that was chosen. Raises InputError."""
     if "cost" in chosen:
         raise InputError("+cost is for models that were trained with the encoder mars")

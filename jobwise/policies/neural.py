@@ -62,11 +62,11 @@ class NeuralPolicy(Chooser):
         """The metadata of its encoder."""
         return self.encoder if isinstance(self.encoder, dict) else self.encoder.metadata()
 
-    def made(self, cluster: Cluster):
+    def made(self, cluster: Cluster) -> Any:
         """Return the encoder for this machine. Raises InputError."""
         raise NotImplementedError
 
-    def bound(self, cluster: Cluster):
+    def bound(self, cluster: Cluster) -> Any:
         """Return the encoder for this machine. Raises InputError where the policy was made for another."""
         try:
             return self.made(cluster)
@@ -79,7 +79,7 @@ class NeuralPolicy(Chooser):
 
     # -------------------------------------------------------------- choosing
 
-    def picker(self, world: World, encoder, out: np.ndarray, dice: np.ndarray | None) -> Choose:
+    def picker(self, world: World, encoder: Any, out: np.ndarray, dice: np.ndarray | None) -> Choose:
         """Return what chooses actions [E] once `out` [E, …] shows the world: by default the best valid one, or one drawn."""
         return lambda world: self._draw(self.forward(out), world.masks.astype(bool), dice)
 
@@ -117,7 +117,7 @@ class NeuralPolicy(Chooser):
         """Return the scores [V] of valid actions, where `out` [1, …] shows the world."""
         return self.forward(out)[0][valid]
 
-    def reasons(self, encoder, x: np.ndarray, scores: np.ndarray) -> list[dict]:
+    def reasons(self, encoder: Any, x: np.ndarray, scores: np.ndarray) -> list[dict]:
         """Return for each valid action {"features", "moved"}: nothing, where a network has no row per job."""
         return [{"features": {}, "moved": {}}] * len(scores)
 

@@ -18,7 +18,7 @@ def to_onnx(policy: NeuralPolicy) -> bytes:
 
     f, nodes, constants = policy.forward, [], []
 
-    def node(kind: str, inputs: list[str], out: str, **more) -> str:
+    def node(kind: str, inputs: list[str], out: str, **more: Any) -> str:
         nodes.append(helper.make_node(kind, inputs, [out], **more))
         return out
 

@@ -90,7 +90,7 @@ class Part:
         return self.example if self.write is None else self.write(value)
 
 
-def _fixed(heading: str, field: str, usual: Any, number: Any, example: str, doc: str, value: Any = None, **more) -> Part:
+def _fixed(heading: str, field: str, usual: Any, number: Any, example: str, doc: str, value: Any = None, **more: Any) -> Part:
     return Part(heading, field, example, doc, example if value is None else value, usual, number=number, **more)
 
 
@@ -119,11 +119,11 @@ ON_POOLS = frozenset({POOL, ASKED})
 OFF_SITES = frozenset({POOL, NODES, ASKED})
 
 
-def _backfill(example: str, number: int, doc: str, **more) -> Part:
+def _backfill(example: str, number: int, doc: str, **more: Any) -> Part:
     return _fixed(BACKFILLING, "backfill", "none", number, example, doc, **more)
 
 
-def _placement(example: str, doc: str, **more) -> Part:
+def _placement(example: str, doc: str, **more: Any) -> Part:
     return _fixed(PLACING, "placement", "first", PLACEMENTS.get(example), example, doc, **{"runs_on": ON_PLACES} | more)
 
 

@@ -6,6 +6,8 @@ grow. It may begin in the middle: then the virtual schedule takes up all jobs of
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from jobwise.cluster import pool as cluster_of
@@ -85,7 +87,7 @@ class Promised:
         self._pass(view, rule, score, True)
         return [int(j) for j in view.queue if self._s.jobs["status"][0, j] == RUNNING]
 
-    def why(self, view: View, scheduler, score: np.ndarray) -> list[tuple[float, str]]:
+    def why(self, view: View, scheduler: Any, score: np.ndarray) -> list[tuple[float, str]]:
         """[Q] of the queue: its score with the promise, and why it stands there ("": by its order)."""
         before = self._q.memory.copy(), self._q.due.copy()  # to explain changes nothing
         b = self._pass(view, scheduler.rule, score, False)
@@ -99,7 +101,7 @@ class Promised:
         self._q.memory[:], self._q.due[:] = before
         return [reasons[int(j)] for j in view.queue]
 
-    def _reason(self, view: View, scheduler, x: np.ndarray, late: int) -> str:
+    def _reason(self, view: View, scheduler: Any, x: np.ndarray, late: int) -> str:
         """Why a job of the queue stands where it does; `late`: as `promised_pass.reasons` has it."""
         due = self._q.due[x["row"]]
         if x["score"] == -np.inf:

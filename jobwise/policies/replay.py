@@ -4,6 +4,7 @@ everywhere else."""
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from jobwise.workload import workload
 STEPS = 100_000  # instants of choice of the fastest loop between two looks at progress and Ctrl-C
 
 
-def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray, steps: int = 0) -> Generator[None, None, None]:
+def replay(s: State, e: int, policy: Any, cluster: Cluster, past: np.ndarray, steps: int = 0) -> Generator[None, None, None]:
     """Simulation e, which may stand in the middle, to its end under a `ListScheduler` that a compiled loop suits; yields every
     `steps` instants of choice (0: now and then)."""
     rule, count = policy.rule, int(s.sims[e]["jobs"])
@@ -58,7 +59,7 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray, steps: 
 FAST = ("none", "easy", "easy-sjbf")
 
 
-def fresh(s: State, e: int, policy) -> pool.PoolScheduler:
+def fresh(s: State, e: int, policy: Any) -> pool.PoolScheduler:
     """Return the empty scheduler of a static `ListScheduler` for the jobs that simulation e knows."""
     shortest = None
     if policy.backfill == "easy-sjbf":
@@ -70,7 +71,7 @@ def fresh(s: State, e: int, policy) -> pool.PoolScheduler:
 def remembering(
     s: State,
     e: int,
-    policy,
+    policy: Any,
     past: np.ndarray,
 ) -> ScoredPool:
     """Return the queue of a `ListScheduler` that remembers what has ended."""

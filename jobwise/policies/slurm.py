@@ -4,7 +4,7 @@ partitions and limits. See docs/systems/slurm.md."""
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class SlurmScheduler(Scheduler):
         """Return True: it replays whole simulations itself."""
         return True
 
-    def replay(self, s: State, cluster: Cluster, pasts: list[np.ndarray], after=None) -> Generator[None, None, None]:
+    def replay(self, s: State, cluster: Cluster, pasts: list[np.ndarray], after: Any = None) -> Generator[None, None, None]:
         """Carry out the simulations of `s`; yields now and then."""
         for e in range(len(s.sims)):
             yield from replay_on_site(s, e, self, cluster, pasts[e])
@@ -60,7 +60,7 @@ class SlurmScheduler(Scheduler):
         raise InputError(f"policy {self.name} replays whole simulations; it is not asked at every instant")
 
 
-def replay_on_site(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Generator[None, None, None]:
+def replay_on_site(s: State, e: int, policy: Any, cluster: Cluster, past: np.ndarray) -> Generator[None, None, None]:
     """Run simulation e to its end under `policy`, on the nodes, partitions and limits of a site; `past` [K]: the jobs that
     ended before. Yields every STEPS events."""
     loop = policy.on_site(cluster, s.jobs[e, : s.sims[e]["jobs"]], past)
@@ -69,7 +69,7 @@ def replay_on_site(s: State, e: int, policy, cluster: Cluster, past: np.ndarray)
         yield
 
 
-def loop_of(policy, cluster: Cluster, jobs: np.ndarray, past: np.ndarray) -> SiteLoop:
+def loop_of(policy: Any, cluster: Cluster, jobs: np.ndarray, past: np.ndarray) -> SiteLoop:
     """Return the loop of a list scheduler on a site, for jobs [J]; `past` [K]: the jobs that ended before."""
     weights, memory = np.empty(0), NO_MEMORY
     if isinstance(policy.order, Index):

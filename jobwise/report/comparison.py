@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +67,9 @@ def check_day(w: Workload, day: float | None) -> None:
         raise InputError(f"day {day:g} is not in the log; it has days 0 to {w.jobs['submit'][-1] / 86400:.0f}")
 
 
-def write_report(c: Comparison, path: str | Path, *, force: bool = False, progress: Progress | None = None, **settings) -> None:
+def write_report(
+    c: Comparison, path: str | Path, *, force: bool = False, progress: Progress | None = None, **settings: Any
+) -> None:
     """Write the report of a comparison; settings as `result`. Raises InputError where the file cannot be written, or exists and
     `force` is not set."""
     page.write(result(c, **settings), path, force=force, progress=progress)

@@ -57,7 +57,7 @@ def colour(p: int) -> str:
     return to_hex((mixed[0], mixed[1], mixed[2]))
 
 
-def number(x: float, _=None) -> str:
+def number(x: float, _: object = None) -> str:
     """Return the label of a value on a logarithmic axis: 0.01, 1,000, 10⁶. Matplotlib's own are formulas, which are off."""
     if x and (abs(x) >= 1e5 or abs(x) < 1e-3):
         return f"{'-' if x < 0 else ''}10{str(round(np.log10(abs(x)))).translate(SUPERSCRIPTS)}"
@@ -84,7 +84,7 @@ def _plain_axes(figure: plt.Figure) -> None:
             axis.set_minor_formatter(FuncFormatter(number))
 
 
-def svg(draw: Callable[[plt.Figure], None], width: float = 7.4, height: float = 3.4, label: str = "", pdf=None) -> str:
+def svg(draw: Callable[[plt.Figure], None], width: float = 7.4, height: float = 3.4, label: str = "", pdf: Any = None) -> str:
     """Return what `draw` draws as SVG text, the same for the same data; `pdf`: a file to write it to as well."""
     with plt.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # a name may be written in any script
@@ -119,7 +119,7 @@ def over_time(c: Comparison) -> str:
     edges = _edges(c, 160)
     days = (edges[1:] + edges[:-1]) / 2 / DAY
 
-    def draw(figure):
+    def draw(figure: plt.Figure) -> None:
         top, bottom = figure.subplots(2, 1, sharex=True)
         for p, r in enumerate(c.records):
             top.plot(days, binned(metrics.busy(r), edges) / r.cluster.processors, color=colour(p), lw=0.9)
@@ -135,7 +135,7 @@ def over_time(c: Comparison) -> str:
 def distribution(c: Comparison) -> str:
     """Share of jobs with a bounded slowdown above x."""
 
-    def draw(figure):
+    def draw(figure: plt.Figure) -> None:
         ax = figure.subplots()
         for p, r in enumerate(c.records):
             x = np.sort(metrics.bounded_slowdown(r))
@@ -155,7 +155,7 @@ def by_class(c: Comparison, by: str) -> str:
     if by == "user":
         labels = labels[:12]
 
-    def draw(figure):
+    def draw(figure: plt.Figure) -> None:
         ax = figure.subplots()
         width = 0.8 / len(tables)
         for p, table in enumerate(tables):
@@ -186,7 +186,7 @@ def winners(c: Comparison) -> str:
         shares.append([(change < -60).mean(), (np.abs(change) <= 60).mean(), (change > 60).mean()])
         names.append(plain(c.policies[p]))
 
-    def draw(figure):
+    def draw(figure: plt.Figure) -> None:
         ax = figure.subplots()
         data = np.array(shares).reshape(-1, 3)
         left = np.zeros(len(data))
@@ -234,7 +234,7 @@ def trade_off(c: Comparison) -> str:
     x = [s["bounded_slowdown"] for s in c.whole]
     y = [max(s["max_wait"] / 3600, 0.01) for s in c.whole]  # both axes are logarithmic
 
-    def draw(figure):
+    def draw(figure: plt.Figure) -> None:
         ax = figure.subplots()
         front = sorted(c.pareto(), key=lambda p: x[p])
         ax.step([x[p] for p in front], [y[p] for p in front], where="post", color="#9ca3af", lw=1.2, ls="--", zorder=1)
@@ -255,7 +255,7 @@ def trade_off(c: Comparison) -> str:
 def bounds(c: Comparison) -> str:
     """Mean bounded slowdown against longest wait of each scheduler under promises of several bounds, a curve each."""
 
-    def draw(figure):
+    def draw(figure: plt.Figure) -> None:
         ax = figure.subplots()
         for name, curve in c.curves.items():
             p = c.policies.index(name)
@@ -305,7 +305,7 @@ def forest(series: Mapping[str, Mapping[str, Interval]], label: str, first: int 
     names = list(dict.fromkeys(n for effects in series.values() for n in effects))
     least, most, several = -1.0, 1.5, len(series) > 1  # what lies beyond is drawn at the edge
 
-    def draw(figure):
+    def draw(figure: plt.Figure) -> None:
         ax = figure.subplots()
         for k, (title, effects) in enumerate(series.items()):
             shift = (k - (len(series) - 1) / 2) * 0.8 / len(series)

@@ -11,7 +11,7 @@ import numpy as np
 
 from jobwise.compiled import inlined, kernel
 from jobwise.jobs import CANCELLED, DONE, FAILED, QUEUED, RUNNING, STARTED, STOPPED, SUBMITTED, event_dtype
-from jobwise.sim.state import ACTS, ENTERED, LEFT
+from jobwise.sim.state import ACTS, ENTERED, LEFT, State
 
 
 @inlined
@@ -45,7 +45,7 @@ def acts(s, e, first, last, time, out):
         x["job"], x["kind"] = act if act >= 0 else ~act, STARTED if act >= 0 else STOPPED
 
 
-def since(s, e: int, act: int = 0, left: int = 0, entered: int = 0, last: int | None = None) -> np.ndarray:
+def since(s: State, e: int, act: int = 0, left: int = 0, entered: int = 0, last: int | None = None) -> np.ndarray:
     """Return the events [N] of simulation `e` that its lists tell, from these places on: acts before the last advance (with
     `last`: the first so many of this instant), stops, and submits."""
     sim = s.sims[e]

@@ -4,6 +4,7 @@ https://doi.org/10.1145/2714064.2660195)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from jobwise.compiled import inlined
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # what the state grows by
 
 
-def mix(x):
+def mix(x: Any) -> Any:
     """64 bits in which every bit of x has a say: of a number, or of an array of them."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from jobwise.sim.state import HEAP, LEFT, State, Tables, allocate
 class Simulation:
     """A workload on a cluster, at some time. Settings are those of `simulate`."""
 
-    def __init__(self, workload: Tables, cluster: Cluster | None = None, **settings):
+    def __init__(self, workload: Tables, cluster: Cluster | None = None, **settings: Any):
         self._hold(allocate([workload], cluster or workload.cluster, **settings), workload, cluster or workload.cluster)
 
     @classmethod
@@ -146,7 +147,7 @@ class Simulation:
         """Bring a node back now."""
         kernel.repair(self.state, 0, int(node))
 
-    def _row(self, job, by: str) -> int:
+    def _row(self, job: Any, by: str) -> int:
         try:
             row = int(job)
         except (TypeError, ValueError):

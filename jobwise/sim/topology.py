@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -141,7 +142,7 @@ class Topology:
         """The numbers that the rate model reads: see `rates.py`."""
         return WORK.index(self.work), 1.0 if self.efficient else EFFICIENCY, self.per_rack
 
-    def graph(self):
+    def graph(self) -> Any:
         """The cluster as a networkx Graph: nodes with `kind` (gpu, cpu, nic, rack, director), edges with `bandwidth`, GB/s."""
         try:
             import networkx
@@ -155,7 +156,7 @@ class Topology:
         return graph
 
 
-def gpu_racks(machines: Sequence[int], gpus: int = 4, **settings) -> Cluster:
+def gpu_racks(machines: Sequence[int], gpus: int = 4, **settings: Any) -> Cluster:
     """A cluster of racks with so many machines each, e.g. `gpu_racks([2, 2, 2, 2])`, RL-TAPS's 32 GPUs; `settings` as
     `Topology`. `.graph()` has it as a graph. Raises InputError."""
     made = Topology(tuple(machines), gpus, **settings)

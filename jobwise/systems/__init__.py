@@ -50,7 +50,7 @@ def published() -> list[str]:
     return [name for name, row in systems().items() if row.paper]
 
 
-def config_of(policy) -> Any:
+def config_of(policy: Any) -> Any:
     """Return the configuration that a policy of a world of rows was trained with. Raises InputError."""
     spec = worlds().get(policy.spec)
     if spec is None or not spec.config:

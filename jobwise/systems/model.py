@@ -133,7 +133,7 @@ class Model:
 
         a = self.about
 
-        def measured(policy) -> np.ndarray:
+        def measured(policy: Any) -> np.ndarray:
             return measure(simulate_many(pieces, policy))
 
         slow, rule, served = {n: measured(n) for n in rules}, self.rule, self.serves

@@ -154,7 +154,7 @@ class Prometheus:
         node, metric = (np.array([place[i][k[i]] for k in keys])[series] for i in (0, 1))
         return table(self._at.hostname or "", np.concatenate(times), node, metric, np.concatenate(values), nodes, metrics)
 
-    def _series(self, data, query: str):
+    def _series(self, data: Any, query: str) -> Any:
         """(node, metric), times and values of every series of an answer."""
         try:
             for one in data["result"]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -93,7 +94,7 @@ def together(name: str, parts: list[Telemetry]) -> Telemetry:
     return whole
 
 
-def frame_of(path: Path):
+def frame_of(path: Path) -> Any:
     """The file as a pandas table. Raises InputError."""
     try:
         import pandas as pd
@@ -131,7 +132,7 @@ def _check_parquet(path: Path) -> None:
         raise InputError(f"{path}: holds {about.num_rows:,} rows of {about.num_columns:,} columns, which are too many to read")
 
 
-def times_of(column, path: Path) -> np.ndarray:
+def times_of(column: Any, path: Path) -> np.ndarray:
     """Times in s of numbers, or of dates (UTC where they do not say). Raises InputError."""
     import pandas as pd
 
@@ -149,18 +150,18 @@ def times_of(column, path: Path) -> np.ndarray:
     return np.where(np.isnat(values), np.nan, values.astype(np.int64) / 1e6)
 
 
-def _names(column) -> tuple[np.ndarray, np.ndarray]:
+def _names(column: Any) -> tuple[np.ndarray, np.ndarray]:
     """(the names in a column, the number of each row's); an empty cell is a name, too."""
     return np.unique(np.array([str(x) if x == x else "" for x in column], dtype=str), return_inverse=True)
 
 
-def _numbers(column) -> np.ndarray:
+def _numbers(column: Any) -> np.ndarray:
     import pandas as pd
 
     return pd.to_numeric(column, errors="coerce").to_numpy(float)
 
 
-def _rows(name: str, frame, columns: list) -> np.ndarray:
+def _rows(name: str, frame: Any, columns: list) -> np.ndarray:
     """[columns, rows] of numbers, without rows in which one is missing. Raises InputError where none is left, or one is < 0."""
     x = np.stack([_numbers(frame[c]) for c in columns])
     x = x[:, np.isfinite(x).all(axis=0)]
@@ -169,7 +170,7 @@ def _rows(name: str, frame, columns: list) -> np.ndarray:
     return x
 
 
-def _of_jobs(name: str, frame, columns: dict) -> Telemetry:
+def _of_jobs(name: str, frame: Any, columns: dict) -> Telemetry:
     """A log of jobs as the load of its cluster: cores and jobs running, and jobs submitted, by steps of ten minutes."""
     begin, length, cores = _rows(name, frame, [columns[k] for k in ("submission_time", "duration", "cpu_count")])
     begin, length = seconds(begin, name), length / 1000.0
@@ -187,7 +188,7 @@ def _of_jobs(name: str, frame, columns: dict) -> Telemetry:
     return table(name, np.tile(edges, 3), np.zeros(3 * T, int), np.repeat(np.arange(3), T), values, [name], metrics)
 
 
-def _of_outages(name: str, frame) -> Telemetry:
+def _of_outages(name: str, frame: Any) -> Telemetry:
     """A list of outages (ms between them, how long, which share of the hosts) as the share of hosts that are out, by ten
     minutes."""
     columns = _rows(name, frame, ["failure_interval", "failure_duration", "failure_intensity"])

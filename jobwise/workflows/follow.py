@@ -410,7 +410,7 @@ class Following:
     def __enter__(self) -> Following:
         return self
 
-    def __exit__(self, *why) -> None:
+    def __exit__(self, *why: object) -> None:
         """Let others use the folder."""
         self._ledger.close()
         self._lock.close()

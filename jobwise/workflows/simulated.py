@@ -41,7 +41,7 @@ class ResourceManager(Protocol):
     def anywhere(self, id: int) -> None:
         """A job that waits for a node may run on any."""
 
-    def submit(self, script: str, *, name: str, cores: int = 1, after: Sequence[int] = (), node: str = "", **more) -> int:
+    def submit(self, script: str, *, name: str, cores: int = 1, after: Sequence[int] = (), node: str = "", **more: Any) -> int:
         """Submit a job to start after the jobs `after` have ended well, on `node` if it is named; its id."""
 
     def cancel(self, ids: Sequence[int]) -> None:
@@ -115,7 +115,7 @@ class Simulated:
 
     def submit(
         self, script: str, *, name: str, cores: int = 1, after: Sequence[int] = (), node: str = "", memory_mb: float = 0.0,
-        gpus: int = 0, **more,
+        gpus: int = 0, **more: Any,
     ) -> int:  # fmt: skip
         """See `ResourceManager`. Raises SlurmError for jobs that can never run."""
         amounts = {k: v for k, v in {"memory": memory_mb, "gpus": gpus}.items() if k in self.shared}

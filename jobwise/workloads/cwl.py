@@ -60,13 +60,13 @@ def _load(path: Path) -> Any:
     class Nowhere(Fetcher):
         """A fetcher that fetches nothing, anywhere."""
 
-        def fetch_text(self, url, content_types=None):
+        def fetch_text(self, url: Any, content_types: Any = None) -> str:
             raise SchemaSaladException(f"{url}: $import and $include are not followed")
 
-        def check_exists(self, url):
+        def check_exists(self, url: Any) -> bool:
             return False
 
-        def urljoin(self, base_url, url):
+        def urljoin(self, base_url: Any, url: Any) -> str:
             return urljoin(base_url, url)
 
     text = read_text(path)

@@ -163,7 +163,15 @@ def _speeds(path: Path) -> dict[tuple[str, int], float]:
     return speeds
 
 
-def _typed(path: Path, name: str, submit, gpus, seconds, kinds: list[tuple[str, int]], machine: Cluster | None) -> Workload:
+def _typed(
+    path: Path,
+    name: str,
+    submit: np.ndarray,
+    gpus: np.ndarray,
+    seconds: np.ndarray,
+    kinds: list[tuple[str, int]],
+    machine: Cluster | None,
+) -> Workload:
     if not len(submit):
         raise InputError(f"{path}: the table has no jobs")
     for row in np.flatnonzero(gpus % 1 > 0)[:1]:

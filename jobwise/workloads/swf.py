@@ -9,6 +9,7 @@ import math
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -72,7 +73,7 @@ def read_bytes(path: str | Path, most: int | None = None) -> bytes:
     return data
 
 
-def _unpacked(opened, data: bytes, name: str, most: int) -> bytes:
+def _unpacked(opened: Any, data: bytes, name: str, most: int) -> bytes:
     """All of a compressed file, at most `most` bytes of it. Raises InputError for more: it may be a bomb."""
     with opened(io.BytesIO(data)) as file:
         data = file.read(most + 1)

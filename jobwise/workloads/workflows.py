@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -115,7 +116,7 @@ class Workflow:
         }
 
 
-def workflow(name: str, rows: list[dict], parents: list[list[str]], **more) -> Workflow:
+def workflow(name: str, rows: list[dict], parents: list[list[str]], **more: Any) -> Workflow:
     """A workflow of rows {"name", "program", and fields of `task_dtype`} and the names of each one's parents. Raises InputError
     for parents that are not there and values that cannot be."""
     index: dict[str, int] = {}

@@ -30,7 +30,6 @@ SHARES = (0.3, 0.5, 0.7, 0.9)  # of the submits: the moments
 SHOWN = 6
 pytestmark = [
     pytest.mark.xdist_group("sites"),
-    pytest.mark.usefixtures("few_predictions"),
     pytest.mark.skipif(not RECORDED.is_dir(), reason="recordings of a real Slurm are absent"),
 ]
 
@@ -107,7 +106,8 @@ def text(lines):
 
 @pytest.mark.slurm
 @pytest.mark.parametrize("name", NAMES)
-def test_a_shadow_says_what_it_said(name):
+def test_a_shadow_says_what_it_said(name, monkeypatch):
+    monkeypatch.setattr("jobwise.live.starts.EARLIER", SHOWN)
     assert text(said(name)) == (FOLDER / f"{name}.txt").read_text()
 
 

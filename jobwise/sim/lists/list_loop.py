@@ -13,9 +13,9 @@ from jobwise.compiled import allocating, kernel
 from jobwise.sim.kernel import OVER, advance, reserve, start
 from jobwise.sim.lists.conservative import plan_conservative
 from jobwise.sim.lists.flows import note
-from jobwise.sim.lists.list_pass import CONSERVATIVE, EASY_ORACLE, Instant, plan_pass
+from jobwise.sim.lists.list_pass import CONSERVATIVE, EASY_ORACLE, Instant, Rule, plan_pass
 from jobwise.sim.spans import room_like, separate
-from jobwise.sim.state import HEAP, LEFT
+from jobwise.sim.state import HEAP, LEFT, State
 
 
 @allocating
@@ -108,7 +108,7 @@ def one_pass(s, e, rule, est, score, f, p):
     return carry_out(s, e, p, 1.0)
 
 
-def estimates(s, e: int, rule) -> np.ndarray:
+def estimates(s: State, e: int, rule: Rule) -> np.ndarray:
     """[J] the run times (s) that reservations go by where those are not the requests: the true ones, of `easy-oracle`."""
     return s.truth[e]["runtime"].copy() if rule.backfill == EASY_ORACLE else np.empty(0)
 

@@ -13,6 +13,7 @@ from jobwise.sim.site.node_sets import packed
 from jobwise.sim.site.slurm_ends import BLOCK
 from jobwise.sim.site.slurm_notes import NOTES
 from jobwise.sim.spans import Spans, separate
+from jobwise.sim.state import State
 from jobwise.site import LIMITS, Site
 
 clock_dtype = np.dtype(
@@ -142,7 +143,7 @@ PLANS = 2000  # of one cycle
 FIRST_PRICE = 61.0  # s after the controller's begin: the first pass over priorities
 
 
-def scheduler(s, e: int, site: Site) -> SlurmTables:
+def scheduler(s: State, e: int, site: Site) -> SlurmTables:
     """For simulation e. Raises InputError for jobs of which it is not known what they ask of nodes."""
     jobs, capacity = s.jobs[e], s.nodes[e]["capacity"].copy()
     known = jobs["ask"][: s.sims[e]["jobs"]]
@@ -218,7 +219,7 @@ def scheduler(s, e: int, site: Site) -> SlurmTables:
     )
 
 
-def _ledger(s, e: int, site: Site, leaf: np.ndarray, arrays: int) -> Ledger:
+def _ledger(s: State, e: int, site: Site, leaf: np.ndarray, arrays: int) -> Ledger:
     """The ledger of simulation e before the first event; `leaf` [J]: the associations of its jobs."""
     J, S, Q, users = len(s.jobs[e]), len(site.associations), len(site.qos), int(s.jobs[e]["user"].max(initial=-1)) + 1
     return Ledger(

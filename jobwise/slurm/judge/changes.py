@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -55,7 +56,7 @@ def _most(text: str) -> float:
     return amount(text) if said(text) else np.inf
 
 
-def _limit(column: str, at: int):
+def _limit(column: str, at: int) -> Any:
     def put(row: np.void, value: str) -> None:
         row[column][at] = _most(value)
 
@@ -65,7 +66,7 @@ def _limit(column: str, at: int):
 TRES = ("cpu", "mem", "gres/gpu", "node")
 
 
-def _tres(column: str):
+def _tres(column: str) -> Any:
     def put(row: np.void, value: str) -> None:
         for word in value.split(","):
             key, has, text = word.partition("=")
@@ -77,7 +78,7 @@ def _tres(column: str):
     return put
 
 
-def _put(column: str, read):
+def _put(column: str, read: Any) -> Any:
     def put(row: np.void, value: str) -> None:
         row[column] = read(value)
 

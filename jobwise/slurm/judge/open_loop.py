@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import combinations, islice
+from typing import Any
 
 import numpy as np
 
@@ -213,7 +214,7 @@ class RecordedRun:
         return int(self.r.workload.columns["job"][row])
 
 
-def _arrays(x) -> list[np.ndarray]:
+def _arrays(x: Any) -> list[np.ndarray]:
     """All arrays of a bundle."""
     return [y for y in x if hasattr(y, "dtype")]
 

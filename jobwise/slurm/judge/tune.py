@@ -156,14 +156,16 @@ class Candidates:
                         out.write(json.dumps(line) + "\n")
         return np.array([[self.known[_key(x), p] for p in which] for x in settings])
 
-    def value(self, settings: Sequence[np.ndarray], present: np.ndarray, which: Sequence[int], step) -> np.ndarray:
+    def value(
+        self, settings: Sequence[np.ndarray], present: np.ndarray, which: Sequence[int], step: Callable[..., None]
+    ) -> np.ndarray:
         """[K], smaller is better: the metric against the present settings, what is above the bound costs."""
         base, scores = self.of([present], which, step)[0], self.of(settings, which, step)
         over = scores[..., 2] / np.maximum(base[:, 2], 1.0) / (MARGIN * self.bound)
         gain = (scores - base)[..., METRICS.index(self.metric)]
         return gain.mean(axis=1) + PRICE * np.log(np.maximum(over, 1.0)).max(axis=1)
 
-    def keeping(self, settings: Sequence[np.ndarray], present: np.ndarray, step) -> list[np.ndarray]:
+    def keeping(self, settings: Sequence[np.ndarray], present: np.ndarray, step: Callable[..., None]) -> list[np.ndarray]:
         """Those whose longest wait is within the bound in every replica of the jobs that choose."""
         which = [*range(REPLICAS), *self.later]
         allowed = self.bound * np.maximum(self.of([present], which, step)[0][:, 2], 1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -354,7 +355,7 @@ def _work(name: str) -> str:
     return re.sub(r"\d+", "#", name)
 
 
-def _numbers(names) -> dict[str, int]:
+def _numbers(names: Iterable[str]) -> dict[str, int]:
     return {n: i for i, n in enumerate(dict.fromkeys(names))}
 
 

@@ -278,7 +278,7 @@ def _text(folder: Path, name: str) -> str:
 DAMAGE = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)  # of wrong files
 
 
-def _told(folder: Path, name: str, work):
+def _told(folder: Path, name: str, work: Any) -> Any:
     file = next((f for f in (folder / f"{name}.txt", folder / f"{name}.json") if f.is_file()), folder)
     try:
         return work()
