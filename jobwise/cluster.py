@@ -75,12 +75,26 @@ PLURALS = {"cpus": "CPUs", "gpus": "GPUs", "memory": "MB of memory"}  # resource
 class Cluster:
     """Nodes and what they hold.
 
-    `capacity`: [N, R] units per node. `resources`: R names.
-    `outages`: [F] of `outage_dtype`, sorted by time: a node goes down (`up` 0) or comes back (`up` 1).
-    `slowdown`: how placements slow jobs down; None: they do not. `topology`: the links between its nodes
-    (`jobwise.sim.topology.Topology`), on which jobs that share them slow each other down. `affinity`: which nodes suit whom.
-    `classes` [N]: numbers of their kinds of hardware, where they differ. `risk` [T, N]: how likely each node is to fail, as it
-    was forecast in each tick; a scheduler knows those of the present. `site`: its queues, node sets, limits and scheduler.
+    Attributes
+    ----------
+    capacity : array [N, R], units
+        What each node has of each resource.
+    resources : tuple of str
+        The R names.
+    outages : structured array [F] of `outage_dtype`
+        By time: a node goes down (`up` 0) or comes back (`up` 1).
+    slowdown : Slowdown, optional
+        How much longer jobs run for where they are put.
+    topology : jobwise.sim.topology.Topology, optional
+        The links between nodes, on which jobs that share them slow each other down.
+    affinity : Affinity, optional
+        Which nodes suit which jobs.
+    classes : array [N], optional
+        Numbers of the nodes' kinds of hardware, where they differ.
+    risk : array [T, N], optional
+        How likely each node is to fail, as it was forecast in each tick; a scheduler knows those of the present.
+    site : jobwise.site.Site, optional
+        Queues, sets of nodes, limits and the scheduler of a site.
     """
 
     capacity: np.ndarray
@@ -187,21 +201,66 @@ class Cluster:
 
 
 def pool(processors: int) -> Cluster:
-    """A machine of `processors` interchangeable processors (one node, R = 1)."""
+    """Return a machine of interchangeable processors: one node, one resource.
+
+    Parameters
+    ----------
+    processors : int
+        How many there are.
+
+    Returns
+    -------
+    Cluster
+
+    Examples
+    --------
+    >>> import jobwise as jw
+    >>> jw.pool(128).processors
+    128
+    """
     if not 1 <= processors < 2**31:
         raise InputError(f"a pool has 1 to 2^31 - 1 processors, got {processors}")
     return Cluster(np.array([[processors]], np.int64))
 
 
 def resources(**units: int) -> Cluster:
-    """A machine of several resources, each a pool: `resources(nodes=4360, gpus=800, burst_tb=1290)`. Raises InputError."""
+    """Return a machine of several resources, each of which is one pool.
+
+    Parameters
+    ----------
+    **units : int
+        Units of each resource, such as ``nodes=4360, gpus=800, burst_tb=1290``.
+
+    Returns
+    -------
+    Cluster
+
+    Raises
+    ------
+    InputError
+        No resource is named, or one has no units.
+    """
     if not units or any(v < 0 for v in units.values()) or not all(0 < v < 2**31 for v in list(units.values())[:1]):
         raise InputError(f"a machine has units of its first resource, and no fewer than 0 of others, not {units}")
     return Cluster(np.array([list(units.values())], np.int64), tuple(units))
 
 
 def nodes(count: int, slowdown: Slowdown | None = None, **units: int) -> Cluster:
-    """`count` equal nodes, e.g. `nodes(8, cpus=2, gpus=4)`."""
+    """Return a machine of equal nodes.
+
+    Parameters
+    ----------
+    count : int
+        How many nodes there are.
+    slowdown : Slowdown, optional
+        How much longer a job runs for where it is put; none: placement changes no run time.
+    **units : int
+        Units of each resource on each node, such as ``cpus=2, gpus=4``.
+
+    Returns
+    -------
+    Cluster
+    """
     units = units or {"processors": 1}
     if count < 1 or any(v < 0 for v in units.values()):
         raise InputError(f"cannot build {count} nodes of {units}")

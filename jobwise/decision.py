@@ -56,15 +56,36 @@ Decision = Start | Preempt | Reserve | Wait
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The knowledge of a scheduler at one instant; all arrays are read-only.
+    """The knowledge of a scheduler at one instant. All arrays are read only.
 
-    `jobs`: the table of the jobs submitted so far; rows are job numbers. `queue`, `running`: rows, in order of entry and
-    ascending. `ended`: rows that stopped running since the last view. `events`: [K] of `event_dtype`: submits, starts and
-    stops since the last view; stops first, at the time when they are seen; on a live cluster also who waited and is gone.
-    The same array in all views of one instant. `free`: [N, R] units (0 on a node that is down). `cluster`: as it is known
-    now, without outages to come. `slices`: who holds what where (`jobs["held"]` is a job's first slice). `table`, `held`:
-    the memory of `jobs` and `slices` for compiled code; writing to them, or to `events`, is a bug. `origin`: trace time of
-    time 0 (s). `past`: [K] of `past_dtype`, ended before time 0, by end. `edges`: [M, 2] rows (parent, child).
+    Attributes
+    ----------
+    now : float, s
+        The time.
+    jobs : structured array [J] of `jobwise.jobs.job_dtype`
+        The jobs submitted so far; their rows are their numbers.
+    queue, running : array, rows of `jobs`
+        Who waits, in order of entry; who runs, ascending.
+    ended : array, rows of `jobs`
+        Who stopped running since the last view.
+    free : array [N, R], units
+        What is free on each node; 0 on one that is down.
+    cluster : Cluster
+        The machine as it is known now, without outages to come.
+    slices, table, held : structured arrays
+        Who holds what where (``jobs["held"]`` is a job's first slice), and the memory of `jobs` and `slices` for compiled code;
+        writing to them, or to `events`, is a bug.
+    origin : float, s
+        Trace time of time 0.
+    seed : int
+        Of policies that draw random numbers.
+    events : structured array [K] of `jobwise.jobs.event_dtype`
+        Submits, starts and stops since the last view; stops first, at the time when they are seen; on a live cluster also who
+        waited and is gone. The same array in all views of one instant.
+    past : structured array [K] of `jobwise.jobs.past_dtype`
+        Jobs that ended before time 0, in order of end.
+    edges : array [M, 2]
+        (parent, child) rows.
     """
 
     now: float
@@ -107,8 +128,31 @@ class Run(Protocol):
 
 @runtime_checkable
 class Policy(Protocol):
-    """A scheduler, as a user writes one: three methods, only `decide` does anything by necessity. What else it may have is in
-    `jobwise.policies.scheduler.Scheduler`."""
+    """A scheduler, as a user writes one: only `decide` does anything by necessity.
+
+    What else it may have (a name, a tick, a check of the machine, a run of its own) is in
+    `jobwise.policies.scheduler.Scheduler`.
+
+    Methods
+    -------
+    reset(view)
+        A new simulation begins.
+    decide(view)
+        Return `Start`, `Preempt`, `Reserve` and `Wait`, in the order in which they are carried out.
+    ended(view, rows)
+        Jobs have stopped running.
+
+    Examples
+    --------
+    >>> import jobwise as jw
+    >>> class OneByOne:
+    ...     def reset(self, view): pass
+    ...     def ended(self, view, rows): pass
+    ...     def decide(self, view):
+    ...         return [] if len(view.running) or not len(view.queue) else [jw.Start(int(view.queue[0]))]
+    >>> jw.simulate(jw.lublin(jobs=20, procs=16, seed=1), OneByOne()).policy
+    'OneByOne'
+    """
 
     def reset(self, view: View) -> None:
         """A new simulation begins; `view` is its first, with an empty queue."""

@@ -13,9 +13,24 @@ from jobwise.workload import Workload
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A finished simulation: the job table as it ended, in the workload's order.
+    """A finished simulation.
 
-    `jobs`: [J] of `job_dtype(R)`, times from the first submit, s. `runtime`: [J] s of work. `lost`: unit-s undone in failures.
+    Attributes
+    ----------
+    jobs : structured array [J] of `jobwise.jobs.job_dtype`
+        The jobs as they ended, in the workload's order; times in s from the first submit.
+    runtime : array [J], s
+        How long each job had to run.
+    cluster : Cluster
+        The machine.
+    policy : str
+        The scheduler's name.
+    workload : Workload
+        The jobs as they came.
+    preemptions, events : int
+        How often a job was paused; how many events there were.
+    lost : float, unit-s
+        Work that failures undid.
     """
 
     jobs: np.ndarray

@@ -36,12 +36,47 @@ def simulate(
     single_events: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Record:
-    """Replay `workload` on `cluster` (its own by default) under `policy`, a name or a Policy.
+    """Replay a workload on a cluster under a scheduler.
 
-    `tick`: decisions fall on multiples of so many seconds (0: at every event). `on_failure`: what a node's failure does to
-    its jobs: requeue, fail or stall. `kill_at_walltime`: no job runs longer than it asked for. `single_events`: decide after
-    every single event, arrivals first, as RLScheduler does, not once per instant. `progress(ended, jobs)` is called now and
-    then. Raises InputError where the policy is unknown, decides nonsense, or leaves jobs waiting for ever.
+    Parameters
+    ----------
+    workload : Workload
+        The jobs.
+    policy : str or Policy
+        A name such as ``saf+easy+guard24h`` (see `resolve`), or an object with the methods of `Policy`.
+    cluster : Cluster, optional
+        The machine; by default the workload's own.
+    seed : int
+        Of policies that draw random numbers.
+    tick : float, s
+        Decisions fall on multiples of it; 0: at every event.
+    on_failure : {"requeue", "fail", "stall"}
+        What the failure of a node does to its jobs.
+    restart_cost_s : float, s
+        How much longer a job runs each time that it is started again.
+    kill_at_walltime : bool
+        No job runs longer than it asked for.
+    single_events : bool
+        Decide after every single event, arrivals first, as RLScheduler does, not once an instant.
+    progress : callable, optional
+        Called now and then with (jobs that have ended, jobs).
+
+    Returns
+    -------
+    Record
+        The jobs with their starts and ends; ``summary()`` has the metrics.
+
+    Raises
+    ------
+    InputError
+        The policy is unknown, decides nonsense, fails, or leaves jobs waiting for ever.
+
+    Examples
+    --------
+    >>> import jobwise as jw
+    >>> r = jw.simulate(jw.lublin(jobs=500, procs=64, seed=1), "sjf+easy")
+    >>> bool((r.jobs["start"] >= r.jobs["submit"]).all())
+    True
     """
     settings: dict = {"seed": seed, "tick": tick, "on_failure": on_failure, "restart_cost_s": restart_cost_s}
     settings |= {"kill_at_walltime": kill_at_walltime, "single_events": single_events}
@@ -57,10 +92,33 @@ def simulate_many(
     progress: Callable[[int, int], None] | None = None,
     **settings: Any,
 ) -> list[Record]:
-    """Replay E workloads side by side on equal machines, in one state with a leading axis [E]; settings as `simulate`.
+    """Replay E workloads side by side on equal machines, in one state with a leading axis [E].
 
-    Simulation e is seeded with seed + e. The records are those of E single simulations. `after(transitions [E], rows [E]
-    bool)` is called after every round of choices of a network; other policies have none.
+    The records are those of E single simulations. Simulation e is seeded with seed + e.
+
+    Parameters
+    ----------
+    workloads : sequence of Workload
+        The jobs of each simulation.
+    policy : str or Policy
+        The scheduler of all simulations.
+    cluster : Cluster, optional
+        The machine of each; by default that of the first workload.
+    after : callable, optional
+        Called after every round of choices of a network with (transitions [E], which simulations chose [E] bool).
+    progress : callable, optional
+        Called now and then with (jobs that have ended, jobs).
+    **settings
+        As of `simulate`.
+
+    Returns
+    -------
+    list of Record
+
+    Raises
+    ------
+    InputError
+        As `simulate`; also where `after` is given and the policy makes no choices.
     """
     chosen: Any = resolve(policy)
     if not workloads:

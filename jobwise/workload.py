@@ -21,14 +21,34 @@ PAST = 20_000  # so many of the jobs that ended last before a part of a log are 
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """Jobs in submit order, the truth about them, and the cluster they are meant for.
+    """Jobs in the order of their submits, the truth about them, and the cluster that they are meant for.
 
-    `jobs`: [J] of `job_dtype(R)`, first submit at 0, sorted by (submit, file order). `truth`: [J] of `truth_dtype`.
-    `edges`: [M, 2] rows (parent, child) of a DAG. `columns`: whatever else the source had, one array [J] a name.
-    `dropped`: rows left out by the reader, a count per reason; `notes`: what else it saw.
-    `origin`: s since 1970 of submit 0 (NaN unknown); `offset`: s between time 0 of the file and submit 0.
-    `past`: [K] of `past_dtype`, the jobs known to have ended before submit 0, in order of end: what history begins with.
-    `reading`: how its source was read, sentences for reports. `names`: of identifiers, e.g. {"user": {7: "anna"}}.
+    Attributes
+    ----------
+    jobs : structured array [J] of `jobwise.jobs.job_dtype`
+        What a scheduler may know, by (submit, order in the source); the first submit is 0. Times are in s.
+    truth : structured array [J] of `jobwise.jobs.truth_dtype`
+        What it may not know: run times, s.
+    cluster : Cluster
+        The machine.
+    edges : array [M, 2]
+        (parent, child) rows of a graph of tasks.
+    columns : dict of str to array [J]
+        Whatever else the source had.
+    dropped : dict of str to int
+        Rows that the reader left out, a count a reason.
+    notes : dict of str to int
+        What else the reader noticed.
+    origin : float, s since 1970
+        When submit 0 was; NaN: unknown.
+    offset : float, s
+        From time 0 of the source to submit 0.
+    past : structured array [K] of `jobwise.jobs.past_dtype`
+        Jobs known to have ended before submit 0, in order of end: what history begins with.
+    reading : tuple of str
+        How the source was read, in sentences for reports.
+    names : dict of str to dict
+        Names of identifiers, such as ``{"user": {7: "anna"}}``.
     """
 
     jobs: np.ndarray
@@ -130,11 +150,39 @@ def workload(
     chunks: np.ndarray | int = 0,
     **identifiers: np.ndarray,
 ) -> Workload:
-    """A workload from columns: submit [J] s, request [J] or [J, R] units, runtime [J] s, walltime [J] s.
+    """Return a workload made from columns, one row a job.
 
-    Without `walltime` the run time is the request. Rows are sorted by submit (stably) and shifted to start at 0.
-    `edges` [M, 2] are (parent, child) rows of the columns as given; other columns: COLUMNS, see `jobs.job_dtype`. Raises
-    InputError for values that cannot be.
+    Rows are sorted by submit (equal ones stay in order) and shifted so that the first submit is 0.
+
+    Parameters
+    ----------
+    submit : array [J], s
+        When each job is submitted.
+    request : array [J] or [J, R], units
+        What each job asks for, of each of the cluster's R resources.
+    runtime : array [J], s
+        How long each job really runs.
+    walltime : array [J], s, optional
+        How long each job asks to run; by default its run time.
+    cluster : Cluster
+        The machine that the jobs are for.
+    edges : array [M, 2], optional
+        (parent, child) rows of the columns as they are given: a child starts after its parent has ended.
+    name : str
+        The name that reports use.
+    chunks : int or array [J]
+        Into how many parts a job may be cut for malleable worlds; 0: it is rigid.
+    **identifiers : array [J]
+        Other columns of `jobwise.jobs.job_dtype`: user, group, app, queue, partition, memory, kind, flow.
+
+    Returns
+    -------
+    Workload
+
+    Raises
+    ------
+    InputError
+        A value cannot be: a negative time, a job that is larger than the machine, a cycle of edges.
     """
     submit, runtime = np.asarray(submit, float), np.asarray(runtime, float)
     walltime = runtime if walltime is None else np.asarray(walltime, float)

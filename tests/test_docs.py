@@ -27,6 +27,36 @@ def test_blocks_run(page, number, code, capsys, tmp_path, monkeypatch):
     exec(compile(code, f"{page}, block {number}", "exec"), {"__name__": "docs"})
 
 
+def test_examples_of_docstrings_run():
+    """What stands behind >>> in the docstrings of public names."""
+    import doctest
+
+    import jobwise as jw
+
+    examples = [x for name in jw.__all__ for x in doctest.DocTestFinder(recurse=False).find(getattr(jw, name), name, globs={})]
+    examples = [x for x in examples if x.examples]
+    assert len(examples) >= 4
+    for example in examples:
+        assert doctest.DocTestRunner(verbose=False).run(example).failed == 0, example.name
+
+
+def test_public_functions_name_their_parameters():
+    """Each parameter of a public function stands under Parameters, by its name."""
+    import inspect
+
+    import jobwise as jw
+
+    for name in jw.__all__:
+        thing = getattr(jw, name)
+        if inspect.isclass(thing):
+            continue
+        text, said = inspect.getdoc(thing), []
+        for line in text.split("Parameters\n----------\n")[1].split("\n\n")[0].split("\n"):
+            if line and not line.startswith(" "):
+                said += [x.strip().lstrip("*") for x in line.split(" : ")[0].split(",")]
+        assert said == list(inspect.signature(thing).parameters), name
+
+
 def test_own_schedulers_are_short():
     """Under 30 lines for both kinds together."""
     own = next(code for page, _, code in BLOCKS if page == "own-scheduler.md" and "NightOnly" in code)

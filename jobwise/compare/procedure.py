@@ -50,17 +50,45 @@ def compare(
     trade_off: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
-    """Compare policies (the first is the reference) on a log in one continuous replay and on consecutive windows of it.
+    """Compare schedulers on the same jobs: in one continuous replay of a log and on consecutive windows of it.
 
-    `since`, `until`: judge on the jobs between these shares of the log alone. With `since` > 0 the rule that is best on the
-    jobs before (`baselines.py`) joins as the fair best, and, unless `hindsight` is False, the one that is best on the judged
-    jobs; with `max_wait` those whose longest wait is at most so many times that of FCFS with EASY. `earlier`: what rules did
-    on the jobs before, where it is known (and `hindsight` the same of the judged jobs); False: no rule joins. `trade_off`: what
-    each policy that may have a promise does under several (`bounds.py`).
+    Parameters
+    ----------
+    workload : Workload
+        The log.
+    policies : sequence of str or Policy
+        The schedulers; the first is the reference.
+    since, until : float
+        Judge on the jobs between these shares of the log alone. With `since` > 0 the rule that was best on the jobs before
+        joins as the fair best, and, unless `hindsight` is False, the rule that is best on the judged jobs.
+    max_wait : float
+        Those two are chosen among rules whose longest wait is at most so many times that of FCFS with EASY.
+    window_jobs : int, optional
+        Jobs of a window; by default 1,024, fewer where the log is short.
+    shakes : int
+        Replicas of each window, and of the whole, whose submits are moved at random, for all schedulers alike; 0: as logged.
+    shake_s : float, s, optional
+        By at most so much; by default as the log's gaps suggest (`windows.shake_for`).
+    seed : int
+        Of what is drawn.
+    kill_at_walltime, restart_cost_s
+        As of `simulate`.
+    hindsight, earlier : bool or Baselines
+        What rules did on the judged jobs, and on the jobs before, where that is known; False: such rules do not join.
+    trade_off : bool
+        Also replay each scheduler that may make a promise under several bounds (`Comparison.curves`).
+    progress : callable, optional
+        Called now and then with (replays done, replays).
 
-    `window_jobs`: jobs per window (default: 1,024, fewer where the log is short). `shakes`: replicas with submits moved by
-    U(-shake_s, shake_s), the same for all policies, of every window, and at most REPLAYS of the whole; 0: as logged.
-    `shake_s`: s (default: `windows.shake_for`). Raises InputError.
+    Returns
+    -------
+    Comparison
+        ``verdict(p)`` says in words what is known of policy p against the reference; ``write_report(path)`` writes a page.
+
+    Raises
+    ------
+    InputError
+        A policy is unknown, named twice, or cannot schedule the cluster; a setting cannot be.
     """
     chosen, names = _named(policies)
     first, last, size = _rows(workload, since, until, max_wait, window_jobs, shakes, shake_s)

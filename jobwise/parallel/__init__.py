@@ -26,8 +26,33 @@ _asked: list[tuple[int, Workers | None]] = []  # innermost last: how many at onc
 
 @contextmanager
 def workers(on: str | Executor | None = None, count: int = 2) -> Iterator[Workers | None]:
-    """Let every function of this package within give its tasks to `count` workers on "threads", "processes", "ray",
-    "ray://HOST:PORT", or an executor of another library; None: what suits its tasks. Raises InputError."""
+    """Give the tasks of all functions within to workers.
+
+    Parameters
+    ----------
+    on : str or Executor, optional
+        ``threads``, ``processes``, ``ray``, ``ray://HOST:PORT``, or an executor of another library; by default what suits the
+        tasks.
+    count : int
+        How many workers.
+
+    Yields
+    ------
+    Workers or None
+
+    Raises
+    ------
+    InputError
+        There are no such workers here.
+
+    Examples
+    --------
+    >>> import jobwise as jw
+    >>> with jw.workers("threads", 2):
+    ...     c = jw.compare(jw.lublin(jobs=400, procs=64, load=0.9, seed=1), ["fcfs+easy", "sjf+easy"])
+    >>> c.policies
+    ['fcfs+easy', 'sjf+easy']
+    """
     if count < 1:
         raise InputError(f"{count} workers: one at least")
     mine = None if on is None else Workers(on, count) if isinstance(on, Executor) else _begun(on, count)

@@ -86,10 +86,23 @@ def _of_prefix(policy: str) -> Policy | None:
 
 
 def resolve(policy: str | Policy) -> Any:
-    """Return the policy of a name, e.g. `saf+easy+spread+guard24h`, `mine.py:order+easy` for a function of your own,
-    `runs/mine+easy` for a trained one (a run folder or a policy file).
+    """Return the policy of a name.
 
-    Anything that already is a policy is returned as it is. Raises InputError for an unknown name, with the nearest one.
+    Parameters
+    ----------
+    policy : str or Policy
+        ``ORDER[+BACKFILL][+PLACEMENT][+GUARD]`` such as ``saf+easy+spread+guard24h``; ``mine.py:order+easy`` for a function
+        or class of your own; ``runs/mine+easy`` for a trained policy (a run folder or a policy file); or a policy.
+
+    Returns
+    -------
+    Scheduler
+        The policy, with all that jobwise asks it for (`jobwise.policies.scheduler`).
+
+    Raises
+    ------
+    InputError
+        The name is unknown; the nearest one is named.
     """
     if not isinstance(policy, str):
         if isinstance(policy, Policy):
@@ -168,7 +181,22 @@ def _placed(make: Callable[..., Any], chosen: dict) -> Policy:
 
 
 def load(path: str | Path) -> Any:
-    """The policy of a file, or of a run folder. Raises InputError for anything that is no policy of ours."""
+    """Return the policy of a file, or of a run folder.
+
+    Parameters
+    ----------
+    path : str or Path
+        What `jobwise train` or `policy.save` wrote. Nothing is unpickled.
+
+    Returns
+    -------
+    Scheduler
+
+    Raises
+    ------
+    InputError
+        There is no policy of jobwise.
+    """
     if (model := Path(path, "model.json")).is_file():
         return _of_store(model)
     meta, weights, label, file = files.read(path)

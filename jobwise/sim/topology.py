@@ -157,7 +157,26 @@ class Topology:
 
 
 def gpu_racks(machines: Sequence[int], gpus: int = 4, **settings: Any) -> Cluster:
-    """A cluster of racks with so many machines each, e.g. `gpu_racks([2, 2, 2, 2])`, RL-TAPS's 32 GPUs; `settings` as
-    `Topology`. `.graph()` has it as a graph. Raises InputError."""
+    """Return a cluster of racks of machines with GPUs, whose links jobs share.
+
+    Parameters
+    ----------
+    machines : sequence of int
+        Machines of each rack, such as ``[2, 2, 2, 2]``: RL-TAPS's 32 GPUs.
+    gpus : int
+        GPUs of each machine.
+    **settings
+        As of `jobwise.sim.topology.Topology`.
+
+    Returns
+    -------
+    Cluster
+        ``graph()`` has its links.
+
+    Raises
+    ------
+    InputError
+        A setting cannot be.
+    """
     made = Topology(tuple(machines), gpus, **settings)
     return Cluster(np.ones((sum(machines) * gpus, 1), np.int64), ("gpus",), topology=made)

@@ -31,10 +31,40 @@ def distances(
     none: float = 0.1,
     hidden: bool = False,
 ) -> Workload:
-    """Part A: jobs prefer one of the nodes (or none, with probability `none`: kind 0, else kind = node + 1), and run 1 + kappa
-    D times as long on a node at a distance D from it. Memory is counted in units of 250: `capacity` of them a node, requests
-    of 1, 2 or 3 (40, 40, 20 %). Run times at the preferred node are U{5..15}. `distance`: of all pairs, or D [nodes, nodes];
-    `hidden`: D is drawn anew, symmetric, U(0, 2) times `distance`. Raises InputError.
+    """Return a jobset of telemetry-driven placement, part A: jobs prefer one of the nodes.
+
+    A job runs 1 + `kappa` D times as long on a node at a distance D from the one it prefers. Run times at the preferred node
+    are U{5..15} rows. Memory is counted in units of 250; requests are 1, 2 or 3 units (40, 40, 20 %).
+
+    Parameters
+    ----------
+    steps : int, rows
+        Rows of time with arrivals.
+    rate : float
+        Arrivals a row.
+    seed : int or sequence of int
+        The same seed gives the same jobs.
+    nodes : int
+        How many nodes.
+    capacity : int, units
+        Memory of a node.
+    kappa : float
+        What a distance of 1 costs, as a share of the run time.
+    distance : float or array [nodes, nodes]
+        Of all pairs of nodes, or D.
+    none : float
+        Probability that a job prefers no node (kind 0; else its kind is node + 1).
+    hidden : bool
+        D is drawn anew, symmetric, U(0, 2) times `distance`.
+
+    Returns
+    -------
+    Workload
+
+    Raises
+    ------
+    InputError
+        A setting cannot be.
     """
     rng = seeded(seed)
     D = np.asarray(distance, float)
@@ -69,10 +99,39 @@ def affinities(
     pair: float = 0.0,
     hidden: bool = False,
 ) -> Workload:
-    """Part B: a node runs one job at a time; a job of application a (its kind) takes `A[a, n]` times its length U{6..12}
-    on node n. Each application has the `levels` in another order (by turns); `hidden`: in an order drawn anew. `mix`: shares of
-    the applications, all the same by default. `pair`: what each job of another application on a neighbouring node adds, as a
-    share. Raises InputError.
+    """Return a jobset of telemetry-driven placement, part B: applications run faster on some of the nodes.
+
+    A node runs one job at a time. A job of application a (its kind) takes A[a, n] times its length U{6..12} rows on node n.
+
+    Parameters
+    ----------
+    steps : int, rows
+        Rows of time with arrivals.
+    rate : float
+        Arrivals a row.
+    seed : int or sequence of int
+        The same seed gives the same jobs.
+    nodes : int
+        How many nodes.
+    apps : int
+        How many applications.
+    mix : sequence of float, optional
+        Shares of the applications; by default all the same.
+    levels : sequence of float
+        The factors of an application on the nodes, in another order for each application, by turns.
+    pair : float
+        What each job of another application on a neighbouring node adds, as a share.
+    hidden : bool
+        The order of the levels is drawn anew.
+
+    Returns
+    -------
+    Workload
+
+    Raises
+    ------
+    InputError
+        A setting cannot be.
     """
     rng = seeded(seed)
     if nodes < 1 or apps < 1 or len(levels) < 1:

@@ -25,7 +25,30 @@ WEEKEND = 0.35  # of the campaigns of a working day
 
 
 def campaigns(jobs: int = 20_000, procs: int = 256, seed: int = 0, *, load: float = 0.9, users: int = 60) -> Workload:
-    """Return a log of `jobs` jobs of `users` users for a pool of `procs` processors at an offered `load`. Raises InputError."""
+    """Return a log of users who submit series of alike jobs, for a pool of processors.
+
+    Parameters
+    ----------
+    jobs : int
+        How many jobs.
+    procs : int
+        Processors of the machine.
+    seed : int
+        The same seed gives the same jobs.
+    load : float
+        Offered load.
+    users : int
+        How many users there are.
+
+    Returns
+    -------
+    Workload
+
+    Raises
+    ------
+    InputError
+        A setting cannot be.
+    """
     if not (1 <= jobs <= 10_000_000 and procs >= 2 and 1 <= users <= jobs and 0 < load < np.inf):
         raise InputError(
             f"cannot generate {jobs:,} jobs of {users:,} users for {procs} processors at a load of {load:g}; 1 to 10,000,000 "

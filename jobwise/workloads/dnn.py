@@ -60,11 +60,32 @@ def rltaps(
     work: str = "seed",
     rate: float = 1.0,
 ) -> Workload:
-    """A job sequence of RL-TAPS: `rate` arrivals a row (1: exactly one) for `steps` rows of 48.3 s on `machine`, 32 GPUs in
-    four racks by default, whose `work` model says what a length means.
+    """Return a job sequence of RL-TAPS (Ryu et al., CASCON 2020).
 
-    Lengths U{1..3} or U{6..10} rows, GPUs U{1..7} or U{8..12}, network and minibatch uniform; jobs may run on any number of
-    GPUs. Run times are those at the request. Raises InputError.
+    Lengths are U{1..3} or U{6..10} rows, GPUs U{1..7} or U{8..12}, network and minibatch uniform. Jobs may run on any number
+    of GPUs; run times are those at the request.
+
+    Parameters
+    ----------
+    steps : int, rows of 48.3 s
+        Rows with arrivals.
+    seed : int or sequence of int
+        The same seed gives the same jobs.
+    machine : Cluster, optional
+        By default 32 GPUs in four racks.
+    work : {"seed", "lab"}
+        What a length means on the machine.
+    rate : float
+        Arrivals a row; 1: exactly one.
+
+    Returns
+    -------
+    Workload
+
+    Raises
+    ------
+    InputError
+        A setting cannot be.
     """
     if not (steps >= 1 and 0 < rate <= 1000):
         raise InputError(f"{steps} rows with {rate} arrivals a row: at least 1 row, and a rate above 0 (up to 1000)")

@@ -28,14 +28,42 @@ def failing(
     precision: float = 0.9,
     perfect: bool = False,
 ) -> Workload:
-    """A node runs one job at a time, of a length U{5..30}; faults come at random, `mtbf` rows after the last repair in the
-    mean, and a node is back after 30 rows. A job whose node fails begins again.
+    """Return a jobset on nodes that fail, with a forecast of their failures (`Cluster.risk`).
 
-    The forecast (`Cluster.risk`): `warned` of the failures are foreseen for the `horizon` rows before them, as a risk of
-    `precision`; false alarms, each as long, are so many that this share of all alarms is right; without an alarm the risk is
-    what is left over. The defaults are what boosted trees did on simulated nodes (`jobwise reproduce telemetry`). `perfect`:
-    all failures are foreseen and no others. The jobs and the failures of a seed are the same whatever the forecast. Raises
-    InputError."""
+    A node runs one job at a time, of a length U{5..30} rows. A job whose node fails begins again; a node is back after 30
+    rows. The jobs and the failures of a seed are the same whatever the forecast. The defaults are what boosted trees did on
+    simulated nodes (`jobwise reproduce telemetry`).
+
+    Parameters
+    ----------
+    steps : int, rows
+        Rows of time with arrivals.
+    rate : float
+        Arrivals a row.
+    seed : int or sequence of int
+        The same seed gives the same jobs.
+    nodes : int
+        How many nodes.
+    mtbf : float, rows
+        Mean time from a repair to the next failure.
+    horizon : int, rows
+        How long before a failure it is foreseen.
+    warned : float
+        Share of the failures that are foreseen.
+    precision : float
+        Share of all alarms that are right, and the risk that an alarm says.
+    perfect : bool
+        All failures are foreseen and no others.
+
+    Returns
+    -------
+    Workload
+
+    Raises
+    ------
+    InputError
+        A setting cannot be.
+    """
     rng = seeded(seed)
     if not (nodes >= 1 and mtbf >= 1 and horizon >= 1 and 0 <= warned <= 1 and 0 < precision <= 1):
         raise InputError(f"nodes that fail: {nodes} nodes, mtbf {mtbf}, horizon {horizon}, {warned}, {precision} cannot be")

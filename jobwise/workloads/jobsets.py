@@ -53,11 +53,38 @@ def deeprm(
     demand: int = 10,
     uniform: bool = False,
 ) -> Workload:
-    """A jobset of DeepRM: `steps` rows with arrivals, on one node with `capacity` units of each resource.
+    """Return a jobset of DeepRM (Mao et al., HotNets'16).
 
-    80 % of the lengths are U{1..3}, the others U{10..15}; one resource dominates with a demand of U{5..10}, the others take
-    U{1..2} (of `longest` and `demand`); `uniform`: lengths U{1..longest}, demands U{1..demand} instead. `capacity` 20 gives the
-    fractions of the paper, 10 those of its code. Offered load = 1.845 `rate` at the defaults. Raises InputError.
+    80 % of the lengths are U{1..3}, the others U{10..15}. One resource dominates with a demand of U{5..10}, the others take
+    U{1..2} (of `longest` and `demand`). The offered load is 1.845 `rate` at the defaults.
+
+    Parameters
+    ----------
+    steps : int, rows
+        Rows of time with arrivals.
+    rate : float
+        Arrivals a row.
+    seed : int or sequence of int
+        The same seed gives the same jobs.
+    capacity : int, units
+        Of each resource of the one node: 20 gives the fractions of the paper, 10 those of its code.
+    resources : int
+        How many resources.
+    longest : int, rows
+        The longest length.
+    demand : int, units
+        The largest demand.
+    uniform : bool
+        Lengths U{1..longest} and demands U{1..demand} instead.
+
+    Returns
+    -------
+    Workload
+
+    Raises
+    ------
+    InputError
+        A setting cannot be.
     """
     if not (1 <= demand <= capacity and longest >= 5 and resources >= 1):
         raise InputError(f"demands up to {demand} of {capacity} units and lengths up to {longest} rows (at least 5) cannot be")
@@ -90,12 +117,38 @@ def cush(
     longest: int = 15,
     locality: str = "",
 ) -> Workload:
-    """A jobset of CuSH: DeepRM's arrivals and lengths, GPU jobs (GPUs U{1..8}, CPUs U{1..4}) and others (CPUs U{2..8}).
+    """Return a jobset of CuSH (Domeniconi et al., DRL4KDD'19): DeepRM's arrivals and lengths on nodes with GPUs.
 
-    `compute`: share of compute-intensive jobs, the others are network-intensive. `machine`: 8 nodes of 2 CPUs and 4 GPUs by
-    default, where spreading a network-intensive job costs up to 60 % and packing a compute-intensive one up to 30 %.
-    `locality`: a file of locality profiles, or `v100` (`workloads/locality.py`), whose types the jobs are of instead. Raises
-    InputError.
+    GPU jobs ask for U{1..8} GPUs and U{1..4} CPUs, others for U{2..8} CPUs.
+
+    Parameters
+    ----------
+    steps : int, rows
+        Rows of time with arrivals.
+    rate : float
+        Arrivals a row.
+    seed : int or sequence of int
+        The same seed gives the same jobs.
+    machine : Cluster, optional
+        By default 8 nodes of 2 CPUs and 4 GPUs, where spreading a network-intensive job costs up to 60 % and packing a
+        compute-intensive one up to 30 %.
+    compute : float
+        Share of compute-intensive jobs; the others are network-intensive.
+    gpu_jobs : float
+        Share of jobs that ask for GPUs.
+    longest : int, rows
+        The longest length.
+    locality : str
+        A file of locality profiles, or ``v100`` (`jobwise.workloads.locality`), whose types the jobs are of instead.
+
+    Returns
+    -------
+    Workload
+
+    Raises
+    ------
+    InputError
+        A setting cannot be.
     """
     if not (0 <= compute <= 1 and 0 <= gpu_jobs <= 1 and longest >= 5):
         raise InputError(f"shares are 0 to 1 and lengths at least 5, not {compute}, {gpu_jobs} and {longest}")

@@ -65,12 +65,35 @@ def lublin(
     estimates: str = "exact",
     users: int = 0,
 ) -> Workload:
-    """`jobs` jobs for a pool of `procs` processors.
+    """Return jobs of the model of Lublin and Feitelson for a pool of processors (JPDC 63(11), 2003).
 
-    `classes`: "typeless", or "two" (batch and interactive; the app column says 0 or 1). `umed`: log2 of the largest less
-    log2 of the middle size, 1.5 to 3.5 (2.5; batch 2). `load`: gaps between arrivals are scaled to this offered load.
-    `estimates`: "exact" (walltime = run time) or "users" (run * U(1, 5), rounded up to 5, 15, 30, 60 min, then hours).
-    `users`: so many users, Zipf-distributed (0: unknown).
+    Parameters
+    ----------
+    jobs : int
+        How many jobs.
+    procs : int
+        Processors of the machine.
+    seed : int or sequence of int
+        The same seed gives the same jobs.
+    classes : {"typeless", "two"}
+        One class of jobs, or batch and interactive ones (the column app says 0 or 1).
+    umed : float, optional
+        Log2 of the largest size less log2 of the middle one, 1.5 to 3.5; by default 2.5, of batch jobs 2.
+    load : float, optional
+        Offered load to which the gaps between arrivals are scaled; by default they stay as the model has them.
+    estimates : {"exact", "users"}
+        Jobs ask for their run time, or for it times U(1, 5), rounded up to 5, 15, 30, 60 minutes, then to hours.
+    users : int
+        How many users there are, Zipf-distributed; 0: users are unknown.
+
+    Returns
+    -------
+    Workload
+
+    Raises
+    ------
+    InputError
+        A setting cannot be.
     """
     if jobs > 30_000_000:
         raise InputError(f"{jobs:,} jobs are too many to generate; at most 30,000,000")

@@ -75,10 +75,26 @@ def _checked(text: str, where: str) -> None:
 
 
 def read_sacct(path: str | Path, procs: int | None = None) -> Workload:
-    """Read `sacct -P` output. A job enters the queue when it is *Eligible*; its run time is *Elapsed* (pauses not counted).
+    """Read the output of ``sacct -P``.
 
-    Steps (`12.batch`) and jobs that never started or have not ended are left out and counted. Array tasks are jobs.
-    `procs`: size of the machine in CPUs; without it, the most that ever ran at once. Raises InputError with file:line.
+    A job enters the queue when it is *Eligible*. Its run time is *Elapsed*: pauses do not count. Array tasks are jobs. Steps
+    (``12.batch``), jobs that never started and jobs that have not ended are left out and counted in `Workload.dropped`.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, plain, .gz or .xz; ``-`` for standard input.
+    procs : int, optional
+        CPUs of the machine; by default the most that ever ran at once.
+
+    Returns
+    -------
+    Workload
+
+    Raises
+    ------
+    InputError
+        The file cannot be read; the message begins with ``file:line``.
     """
     return from_text(read_text(path), str(path), procs)
 

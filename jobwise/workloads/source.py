@@ -19,8 +19,24 @@ POOLED = "pooled:"  # in front of the name of a log
 
 
 def open_workflow(path: str | Path, counts: dict[str, int] | None = None) -> Workflow:
-    """Read a workflow: CWL (.cwl), WDL (.wdl), WfFormat JSON, a list of commands (.commands), or a log in SWF whose jobs name
-    preceding ones. `counts`: how often scattered parts of CWL and WDL run, by name. Raises InputError."""
+    """Read a workflow.
+
+    Parameters
+    ----------
+    path : str or Path
+        CWL (.cwl), WDL (.wdl), WfFormat JSON, a list of commands (.commands), or a log in SWF whose jobs name preceding ones.
+    counts : dict of str to int, optional
+        How often scattered parts of CWL and WDL run, by name.
+
+    Returns
+    -------
+    Workflow
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or `counts` names something that is not scattered.
+    """
     path = Path(path)
     if path.suffix in (".cwl", ".wdl"):
         return (cwl if path.suffix == ".cwl" else wdl).read(path, counts)
@@ -53,13 +69,33 @@ def _flows(source: str, procs: int) -> Workload:
 def open_log(
     source: str, procs: int | None = None, progress: Callable[[int, int], None] | None = None, machine: Cluster | None = None
 ) -> Workload:
-    """Read a log: an SWF or sacct file (by content; .gz and .xz too), Parquet (`parquet.py`), ALCF's job tables, a table of GPU
-    jobs (Philly, Alibaba, Gavel, Tiresias), a workflow (`open_workflow`) or a folder of them (a stream of 200 drawn from
-    them at a load of 0.9), on `procs` processors (64 by default), `-`, a name of the catalogue (`sdsc-sp2`), or generated
-    jobs, with the number of the unseen jobset, as in `cush:7`. `pooled:LOG`: the same jobs on one pool of each of the cluster's
-    resources.
+    """Read a job log, whatever its format is.
 
-    `procs` overrides the size of the machine; `machine`: GPU racks that the jobs are for. Raises InputError.
+    The formats are those of `jobwise.workloads.readers`: SWF, sacct, Parquet, ALCF's job tables, tables of GPU jobs (Philly,
+    Alibaba, Gavel, Tiresias), and those of other packages. A workflow is a log, too (`open_workflow`), and so is a folder of
+    them: a stream of 200 drawn from them at a load of 0.9.
+
+    Parameters
+    ----------
+    source : str
+        A file; ``-`` for standard input; a name of the catalogue such as ``sdsc-sp2``; generated jobs with the number of the
+        unseen jobset, such as ``cush:7``; ``pooled:LOG`` for the jobs of a log on one pool of each of its cluster's
+        resources.
+    procs : int, optional
+        Processors of the machine, in place of what the log says; of workflows 64 by default.
+    progress : callable, optional
+        Called with (bytes, of bytes) while a log of the catalogue is fetched.
+    machine : Cluster, optional
+        GPU racks that the jobs are for.
+
+    Returns
+    -------
+    Workload
+
+    Raises
+    ------
+    InputError
+        The log cannot be read.
     """
     if source.startswith(POOLED):
         return pooled(open_log(source.removeprefix(POOLED), procs, progress, machine))

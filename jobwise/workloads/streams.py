@@ -21,11 +21,32 @@ READING = (
 def stream(
     flows: Sequence[Workflow], submit: Sequence[float] | None = None, cluster: Cluster | int = 64, name: str = "workflows"
 ) -> Workload:
-    """These workflows, one each at `submit` s (0 for all by default), on a pool of cores, or one pool each of several resources
-    (`jobwise.resources(processors=64, memory=256_000, gpus=4, io=2_000)`: cores, MB, GPUs, MB/s). Tasks request their cores
-    and what there is of the others (`demands`), and run as long as their files say; `estimate` is what schedulers are told.
-    `names["flow"]`: names of the workflows by the number in the column `flow`. Raises InputError for tasks larger than the
-    cluster."""
+    """Return workflows as a workload: their tasks are jobs with edges.
+
+    `Workload.names["flow"]` has the names of the workflows by the number in the column flow.
+
+    Parameters
+    ----------
+    flows : sequence of Workflow
+        The workflows. Tasks request their cores and what there is of the other resources, and run as long as their files say;
+        schedulers are told their estimates.
+    submit : sequence of float, s, optional
+        When each workflow arrives; by default all at 0.
+    cluster : Cluster or int
+        A pool of so many cores, or one pool each of several resources, such as
+        ``jobwise.resources(processors=64, memory=256_000, gpus=4, io=2_000)``: cores, MB, GPUs, MB/s.
+    name : str
+        The name that reports use.
+
+    Returns
+    -------
+    Workload
+
+    Raises
+    ------
+    InputError
+        A task is larger than the cluster.
+    """
     cluster = pool(cluster) if isinstance(cluster, int) else cluster
     if not len(flows):
         raise InputError("a stream has one workflow at least")

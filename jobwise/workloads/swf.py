@@ -100,11 +100,28 @@ def is_swf(text: str) -> bool:
 
 
 def read_swf(path: str | Path, *, procs: str = "requested", status: set[int] | None = None) -> Workload:
-    """Read a log in Standard Workload Format (plain, .gz, .xz, or `-`).
+    """Read a log in Standard Workload Format.
 
-    `procs`: "requested" (field 8 if > 0, else 5) or "larger" of both, as RLScheduler has it. `status`: keep only these
-    completion codes. Rows with run time <= 0, no size, or larger than the machine are dropped and counted in `dropped`.
-    All 18 columns of the rows kept are in `columns`, header lines in `header`. Raises InputError with file:line.
+    Rows without a run time or a size, and those larger than the machine, are left out and counted in `Workload.dropped`. All 18
+    columns of the other rows are in `Workload.columns`, header lines in `Workload.header`.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, plain, .gz or .xz; ``-`` for standard input.
+    procs : {"requested", "larger"}
+        A job's size: field 8 where it is more than 0, else field 5; or the larger of both, as RLScheduler has it.
+    status : set of int, optional
+        Keep only jobs with these completion codes (field 11).
+
+    Returns
+    -------
+    Workload
+
+    Raises
+    ------
+    InputError
+        The file cannot be read; the message begins with ``file:line``.
     """
     return from_text(read_text(path), str(path), procs=procs, status=status)
 
@@ -295,7 +312,20 @@ def swf_text(w: Workload) -> str:
 
 
 def write_swf(w: Workload, path: str | Path) -> None:
-    """Write the workload in SWF (.gz and .xz by name, `-` for standard output), whole or not at all."""
+    """Write a workload in Standard Workload Format, whole or not at all.
+
+    Parameters
+    ----------
+    w : Workload
+        The jobs; sizes are units of the first resource.
+    path : str or Path
+        The file, compressed where its name ends in .gz or .xz; ``-`` for standard output.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written.
+    """
     from jobwise.files import write_whole
 
     data = swf_text(w).encode()

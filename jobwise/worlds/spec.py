@@ -32,15 +32,33 @@ class SystemSpec:
 
 @dataclass(frozen=True)
 class WorldSpec:
-    """A world: one word, `name`, for its folder, its policies (`NAME:RULE`), its policy files and its environment. Parts are
-    written "module:name" and loaded when they are asked for.
+    """A world in which agents choose: one word, `name`, for its folder, its policies (``NAME:RULE``), its policy files and its
+    environment. Parts are written "module:name" and loaded when they are asked for.
 
-    `policy`: a module with `HEADING`, `named(name)` and `rows()` (where `rules` is true), and the functions of `kinds`.
-    `kinds`: kind of a policy file -> function (parts, weights, label) -> policy. `env`: environments, "module:Name", of which
-    NameEnv and NameVectorEnv are registered as `jobwise/ID-v0` for each of `ids` (the first is the name, the others are old).
-    `config`: the class whose `of(policy)` says what a policy was trained with. `systems`: those that learn in it.
-    `generated`: name of generated jobs -> function (name, number, machine) -> Workload. `films`: the system
-    whose jobsets show a rule. `bare`: `jobwise watch` takes its rules without the name of the world.
+    Attributes
+    ----------
+    name : str
+        The word.
+    policy : str
+        A module with `HEADING`, `named(name)`, `rows()` (where `rules` is true), and the functions of `kinds`.
+    env : str
+        "module:Name" of environments: NameEnv and NameVectorEnv are registered as ``jobwise/ID-v0`` for each of `ids`.
+    ids : tuple of str
+        The first is the name of the environment, the others are its old names.
+    rules : bool
+        Has it rules that are named ``NAME:RULE``?
+    kinds : mapping of str to str
+        Kind of a policy file -> function (parts, weights, label) -> policy.
+    config : str
+        The class whose `of(policy)` says what a policy was trained with.
+    systems : tuple of SystemSpec
+        Those that learn in it.
+    generated : mapping of str to str
+        Name of generated jobs -> function (name, number, machine) -> Workload.
+    films : str
+        The system whose jobsets show a rule.
+    bare : bool
+        `jobwise watch` takes its rules without the name of the world.
     """
 
     name: str
