@@ -23,7 +23,7 @@ $(VENV)/usable: pyproject.toml
 # Everything, for tests and for development.
 $(VENV)/ready: $(VENV)/usable
 	$(PULSE) $(BIN)/python -m pip install $(TORCH)
-	$(PULSE) $(BIN)/python -m pip install -e '.[dev]'
+	$(PULSE) $(BIN)/python -m pip install -e '.[dev-all]'
 	touch $@
 
 demo: $(VENV)/usable

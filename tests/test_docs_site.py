@@ -18,7 +18,7 @@ from conftest import ROOT
 import jobwise as jw
 
 pytestmark = pytest.mark.docs
-pytest.importorskip("mkdocs", reason="mkdocs-material and mkdocstrings build the site: pip install 'jobwise[dev]'")
+pytest.importorskip("mkdocs", reason="mkdocs-material and mkdocstrings build the site: pip install 'jobwise[dev-all]'")
 MOST_LINES = 400  # of a page
 
 
