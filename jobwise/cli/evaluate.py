@@ -25,7 +25,7 @@ from jobwise.report.comparison import result
 from jobwise.report.jobsets import of_jobsets
 from jobwise.report.origins import of_origins
 from jobwise.systems import config_of
-from jobwise.systems.search import SearchConfig, train
+from jobwise.systems.search import SearchConfig
 from jobwise.workloads.jobsets import TEST
 from jobwise.workloads.transform import SEEN, unseen
 
@@ -144,10 +144,10 @@ def _at_origins(asked: Question):
         raise InputError(f"{folder}: --origins trains again and needs the run folder with its run.json ({error})") from None
     if config.get("system") != "search":
         raise InputError(f"{folder}: --origins trains search anew, not {config.get('system')}; a network takes too long")
-    search = SearchConfig().changed(**config)
+    search = SearchConfig().changed(**config | {"share": 1.0})
 
     def learn(earlier, t: float):  # t: the share of the log's jobs that lies before the origin
-        policy = train(search, earlier, Path(folder) / f"origin{t:g}", resume=True, share=1.0)[0]
+        policy = search.train(earlier, Path(folder) / f"origin{t:g}", resume=True)[0]
         return replace(policy, label="search")
 
     w, names, how = _jobs(asked)

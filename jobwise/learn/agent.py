@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, cast
@@ -9,11 +10,39 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+from jobwise.errors import InputError
 from jobwise.learn.losses import chosen
 from jobwise.learn.networks import Seen, actor, critic, parameters, weights
 from jobwise.learn.settings import OF_VALUES, WITHOUT_CRITIC, Settings
 from jobwise.worlds.window.encoder import Encoder
 from jobwise.worlds.window.perjob import gather
+
+
+def use_threads(count: int) -> None:
+    """Let PyTorch compute with `count` threads."""
+    torch.set_num_threads(count)
+
+
+def pick_device(device: str) -> str:
+    """cpu, cuda or mps; `auto` takes a GPU where there is one; under torchrun each process of a machine takes one of its own.
+    Raises InputError."""
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if device == "auto":
+        device = next(d for d in ("cuda", "mps", "cpu") if there[d])
+    if not there.get(device):
+        raise InputError(f"there is no device {device!r} here; there are: {', '.join(d for d in there if there[d])}, auto")
+    if device == "cuda" and "LOCAL_RANK" in os.environ:
+        return f"cuda:{int(os.environ['LOCAL_RANK']) % torch.cuda.device_count()}"
+    return device
+
+
+def tensors(x: Any) -> Any:
+    """Return nested values with tensors for arrays."""
+    if isinstance(x, dict):
+        return {k: tensors(v) for k, v in x.items()}
+    if isinstance(x, list):
+        return [tensors(v) for v in x]
+    return torch.from_numpy(x) if isinstance(x, np.ndarray) else x
 
 
 class RMSProp(torch.optim.Optimizer):

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
@@ -40,7 +39,7 @@ def _flatten(x: Any, arrays: dict[str, np.ndarray]) -> Any:
         return {"items": [[k, _flatten(v, arrays)] for k, v in x.items()]}
     if isinstance(x, list | tuple):
         return [_flatten(v, arrays) for v in x]
-    if isinstance(x, torch.Tensor):
+    if type(x).__module__ == "torch":  # known by its name: a search needs no PyTorch
         x = x.detach().cpu().numpy()
     if isinstance(x, np.ndarray):
         name = f"a{len(arrays):05d}"
@@ -60,12 +59,3 @@ def _raise(x: Any, arrays: dict[str, np.ndarray]) -> Any:
         data = arrays[x["array"]]
         return data if x["dtype"] is None else data.view(x["dtype"]).reshape(x["shape"]).copy()
     return x
-
-
-def tensors(x: Any) -> Any:
-    """Return nested values with tensors for arrays."""
-    if isinstance(x, dict):
-        return {k: tensors(v) for k, v in x.items()}
-    if isinstance(x, list):
-        return [tensors(v) for v in x]
-    return torch.from_numpy(x) if isinstance(x, np.ndarray) else x

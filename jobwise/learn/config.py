@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, field_validator
@@ -11,7 +10,6 @@ from jobwise.errors import InputError
 from jobwise.extensions import imported
 from jobwise.learn.run_settings import Collecting
 from jobwise.learn.settings import check_hidden, check_learner
-from jobwise.policies.neural import NeuralPolicy
 from jobwise.workload import Workload
 from jobwise.worlds.rewards import check as check_reward
 from jobwise.worlds.window.encoder import Encoder
@@ -78,17 +76,6 @@ class Config(Collecting):
         more = {"features": features} if self.network in ("rows", "levels") and features != 2 else {}
         return {"kind": self.network, "sizes": [first, *self.hidden, 1 if self.network == "perjob" else encoder.window]} | more
 
-    def learns_from(self, log: Workload) -> Workload:
-        """Return the log that `run.json` names."""
-        return log
-
     def trainer(self, log: Workload, device: str) -> Any:
         """Return the trainer that a run asks: see `Trainer`."""
         return imported("jobwise.learn.window:WindowTrainer")(self, log, device)  # by name: it needs torch
-
-    def train(self, log: Workload, folder: str | Path, **options: Any) -> list[NeuralPolicy]:
-        """Train on a log; options as `jobwise.learn.run.train`."""
-        from jobwise.learn.run import train
-
-        self.alone()
-        return train(self, log, folder, **options)

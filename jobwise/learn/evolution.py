@@ -8,7 +8,7 @@ move along the directions by rank. Steps and moves shrink; the answer is the mea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -91,25 +91,6 @@ def fitness(results: np.ndarray, base: np.ndarray) -> np.ndarray:
     half and half. results [K, W, RESULTS], base [W]."""
     slow = results[..., replay_batch.BOUNDED]
     return 0.5 * np.log(slow / base).mean(axis=-1) + 0.5 * (np.log(slow.mean(axis=-1)) - np.log(base.mean()))
-
-
-def evolve(
-    ground: SearchGround,
-    start: np.ndarray,
-    base: np.ndarray,
-    search: Search,
-    seed: int = 0,
-    state: dict | None = None,
-    report: Callable[[dict], None] | None = None,
-) -> np.ndarray:
-    """The weights [F] found from `start`. base [W]: the reference's bounded slowdown on every window. `state`: where to go on
-    from, as `report` was last told; same seed, same weights."""
-    state = state or begin(start)
-    while state["generation"] < search.generations:
-        state = generation(ground, state, base, search, seed)
-        if report:
-            report(state)
-    return answer(state)
 
 
 def begin(start: np.ndarray) -> dict:

@@ -15,24 +15,26 @@ import numpy as np
 
 from jobwise import __version__
 from jobwise.errors import InputError
-from jobwise.learn.agent import Agent
+from jobwise.learn.agent import Agent, tensors, use_threads
 from jobwise.learn.collect import collect
 from jobwise.learn.collectors import NEEDS, Collectors
 from jobwise.learn.jobset_config import JobsetConfig
 from jobwise.learn.jobsets import average, epoch, imitate, runs_of, workers
 from jobwise.learn.learners import LEARNERS
+from jobwise.learn.run import Trainer
 from jobwise.learn.settings import Settings
 from jobwise.workload import Workload
 from jobwise.workloads.jobsets import TRAIN, VALIDATION
 
 
-class JobsetTrainer:
+class JobsetTrainer(Trainer):
     """One network or more that play jobsets, and the jobsets they learn from: see `jobwise.learn.run.Trainer`. A world's own
     trainer makes the environments, the networks and policies, and scores them."""
 
     placer: Agent | None = None  # a second network
 
     def __init__(self, config: JobsetConfig, log: Workload | None, device: str):
+        use_threads(config.threads)
         self.config, self.device = config, device
         train = config.sets(TRAIN, config.jobsets, log)
         self.log = config.learns_from(log)
@@ -59,8 +61,7 @@ class JobsetTrainer:
         self.budget = [("choices", config.choices), ("updates", config.iterations)]
         self.recent: list[float] = []
 
-    one: Any  # a batch of simulations
-    envs: Any  # it, or those of collectors
+    one: Any  # a batch of simulations; `envs`: it, or those of collectors
 
     def environments(self, size: int, train: list[Workload]) -> Callable[..., Any]:
         """What makes `size` simulations of these jobsets."""
@@ -140,4 +141,4 @@ class JobsetTrainer:
     def restore(self, state: dict) -> None:
         """Go on from a checkpoint's state."""
         for key, agent in zip(("first", "second"), self.agents, strict=False):
-            agent.restore(state[key])
+            agent.restore(tensors(state[key]))

@@ -10,6 +10,7 @@ import numpy as np
 from jobwise import __version__
 from jobwise.errors import InputError
 from jobwise.learn.evolution import Search, answer, begin, generation
+from jobwise.learn.run import Trainer
 from jobwise.parallel import Shared, current
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.policies.played import played
@@ -43,7 +44,7 @@ class Scored:
         return dict(zip(("validation", "validation_reward"), self.measured(policy), strict=True))
 
 
-class KnapsackTrainer(Scored):
+class KnapsackTrainer(Scored, Trainer):
     """The weights of the rule `learned`, found by evolution strategies on whole sequences: see `jobwise.learn.run.Trainer`."""
 
     def __init__(self, config: Any, log: Workload | None, device: str):
@@ -55,7 +56,7 @@ class KnapsackTrainer(Scored):
         self.budget = [("updates", config.iterations), ("choices", config.choices)]
         sizes = tuple(config.sigma), tuple(config.rate_of_change)
         self.search = Search(config.iterations, config.pairs, config.drawn or 8, *sizes)
-        self.envs, self.found = self.ground, begin(np.zeros(THETA))
+        self.found = begin(np.zeros(THETA))
         self.base = np.ones(self.ground.count)
 
     def begin(self) -> None:
@@ -103,16 +104,6 @@ class Sequences:
             slowdowns = workers.map(partial(_slowdowns, workers.put(self), which), parts)
         out[..., BOUNDED] = np.concatenate(slowdowns)
         return out
-
-    def snapshot(self) -> dict:
-        """Nothing: sequences do not change."""
-        return {}
-
-    def restore(self, snapshot: dict) -> None:
-        """Do nothing: sequences have no state."""
-
-    def close(self) -> None:
-        """Do nothing: there is nothing to close."""
 
 
 def _slowdowns(sequences: Shared, which: np.ndarray, weights: np.ndarray) -> np.ndarray:

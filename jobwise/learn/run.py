@@ -6,20 +6,18 @@
 
 A run folder holds `run.json` (resolved configuration, versions, log), `metrics.jsonl`, TensorBoard events,
 `checkpoint.safetensors` and `policy.safetensors`. A run that was killed goes on from its checkpoint to the same result. What a
-world of decisions needs of its own is in its trainer (`window.py`, `slots.py`).
+world of decisions needs of its own is in its trainer (`window.py`, `slots.py`); a search is one, too (`systems/search.py`).
 """
 
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import torch
 
 from jobwise.errors import InputError
 from jobwise.files import write_whole
@@ -28,49 +26,69 @@ from jobwise.learn.run_folder import opened, per_seed
 from jobwise.workload import Workload
 
 
-class Trainer(Protocol):
-    """The trainer of a system, which a run asks: `config.trainer(log, device)` makes it.
+class Trainer:
+    """The trainer of a system, which a run asks: `config.trainer(log, device)` makes it. A run begins, goes on round by round
+    (`update`), judges what it has now and then (`validate`), and keeps the best (`keep`).
 
-    `log`: what `run.json` names. `envs`: the environments, with `snapshot`, `restore` and `close`. `budget`: (key of what is
-    counted: choices, episodes or updates, how many of them or None). `recent`: results of the last episodes.
+    `log`: what `run.json` names. `envs`: the environments, with `snapshot`, `restore` and `close`; None: it has none. `budget`:
+    (key of what is counted: choices, episodes or updates, how many of them or None). `recent`: results of the last episodes.
+    `board`: are its metrics written for TensorBoard? `newest`: do the weights at the end count, not the luckiest on the way?
     """
 
     config: Any
     log: Workload
-    envs: Any
+    envs: Any = None
     budget: list[tuple[str, int | None]]
     recent: list[float]
+    board = True
+    newest = False
 
     def begin(self) -> None:
         """Reset the environments, before the first update."""
 
     def update(self, updates: int) -> dict:
         """Collect and learn once; metrics, with the `choices` and `episodes` it took. Raises FloatingPointError."""
+        raise NotImplementedError
 
-    def validate(self, policy) -> dict:
+    def validate(self, policy: Any) -> dict:
         """`validation`, smaller is better, and what else is known of the present policy."""
+        raise NotImplementedError
 
     def best_rule(self) -> tuple[str, float]:
         """The fixed rule that does best in validation, and its score."""
+        raise NotImplementedError
 
     def weights(self) -> Any:
         """Return the weights of the present networks."""
+        raise NotImplementedError
 
-    def policy(self, weights: Any, about: dict):
+    def policy(self, weights: Any, about: dict) -> Any:
         """The policy with these weights; `about`: what a run knows of it."""
+        raise NotImplementedError
+
+    def keep(self, policy: Any, folder: Path) -> Any:
+        """Write the policy that did best into the run's folder, and return it."""
+        policy.save(folder / "policy.safetensors")
+        return policy
 
     def state(self) -> dict:
         """Return the state that networks and optimisers go on from; `restore` takes it."""
+        raise NotImplementedError
 
     def restore(self, state: dict) -> None:
         """Go on from a checkpoint's state."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Let go of the environments."""
+        if self.envs is not None:
+            self.envs.close()
 
 
 class TrainingRun:
     """One training run in a folder. Raises InputError where the folder holds another."""
 
     def __init__(self, config, log: Workload | None, folder: str | Path, device: str = "cpu", resume: bool = False):
-        torch.set_num_threads(config.threads)
         self.config, self.folder = config, Path(folder)
         self.trainer: Trainer = config.trainer(log, device)
         self.done = {"updates": 0, "choices": 0, "episodes": 0, "validations": 0, "seconds": 0.0}
@@ -106,35 +124,32 @@ class TrainingRun:
         """The present network in validation; the best so far is kept."""
         weights = self.trainer.weights()  # those that are judged: a trainer may go back to earlier ones
         scores = self.trainer.validate(self.policy(weights))
-        if scores["validation"] < self.best:
+        if scores["validation"] < self.best or self.trainer.newest:
             self.best, self.best_weights = scores["validation"], weights
         return scores
 
     def run(self, report: Callable[[dict], None] | None = None):
         """Train to the end of the budget; the policy that did best in validation, saved as `policy.safetensors`.
         `report(line of metrics)` is called after every update."""
-        from torch.utils.tensorboard import SummaryWriter
-
         if not self.rule[0]:
             self.rule = self.trainer.best_rule()
             self.validate()
-        board = SummaryWriter(str(self.folder), purge_step=self.done["updates"])
+        board = _board(self.folder, int(self.done["updates"])) if self.trainer.board else None
         with open(self.folder / "metrics.jsonl", "a") as lines:
             while self.part < 1.0:
                 line = self.update()
                 lines.write(json.dumps(line) + "\n")
                 lines.flush()
                 for key, value in line.items():
-                    if key != "updates":
+                    if board and key != "updates":
                         board.add_scalar(key, value, self.done["updates"])
                 if "validation" in line:
                     self._checkpoint()
                 if report:
                     report(line | {"part": self.part})
-        board.close()
-        policy = self.policy(self.best_weights)
-        policy.save(self.folder / "policy.safetensors")
-        return policy
+        if board:
+            board.close()
+        return self.trainer.keep(self.policy(self.best_weights), self.folder)
 
     def update(self) -> dict:
         """One update, and a validation where one is due; a line of metrics. Raises InputError where training diverges."""
@@ -156,7 +171,7 @@ class TrainingRun:
     def _checkpoint(self) -> None:
         state = {
             "agent": self.trainer.state(),
-            "envs": self.trainer.envs.snapshot(),
+            "envs": {} if self.trainer.envs is None else self.trainer.envs.snapshot(),
             "done": self.done,
             "best": [self.best, self.best_weights or {}],
             "rule": list(self.rule),
@@ -167,25 +182,13 @@ class TrainingRun:
     def _restore(self, file: Path) -> None:
         state = checkpoint.read(file)
         try:
-            self.trainer.restore(checkpoint.tensors(state["agent"]))
-            self.trainer.envs.restore(state["envs"])
+            self.trainer.restore(state["agent"])
+            if self.trainer.envs is not None:
+                self.trainer.envs.restore(state["envs"])
         except (ValueError, KeyError, RuntimeError) as error:
             raise InputError(f"{file}: was written by another version of jobwise: {str(error).splitlines()[0]}") from None
         self.done, self.rule, self.trainer.recent = state["done"], tuple(state["rule"]), state["recent"]
         self.best, self.best_weights = state["best"][0], state["best"][1] or None
-
-
-def pick_device(device: str) -> str:
-    """cpu, cuda or mps; `auto` takes a GPU where there is one; under torchrun each process of a machine takes one of its own.
-    Raises InputError."""
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if device == "auto":
-        device = next(d for d in ("cuda", "mps", "cpu") if there[d])
-    if not there.get(device):
-        raise InputError(f"there is no device {device!r} here; there are: {', '.join(d for d in there if there[d])}, auto")
-    if device == "cuda" and "LOCAL_RANK" in os.environ:
-        return f"cuda:{int(os.environ['LOCAL_RANK']) % torch.cuda.device_count()}"
-    return device
 
 
 def train(
@@ -203,13 +206,20 @@ def train(
     With several seeds the one that did best in validation becomes the folder's own `policy.safetensors`. `report(number of
     the seed, metrics)` is called after every update. Raises InputError.
     """
-    device = pick_device(device)
+    device = config.device(device)
 
     def one(settings, place: Path, report_line: Callable[[dict], None] | None):
         run = TrainingRun(settings, log, place, device, resume and (place / "run.json").exists())
         try:
             return run.run(report_line)
         finally:
-            run.trainer.envs.close()
+            run.trainer.close()
 
     return per_seed(config, config.learns_from(log), folder, seeds, resume, report, one)
+
+
+def _board(folder: Path, updates: int) -> Any:
+    """Return what writes metrics for TensorBoard, from update `updates` on."""
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(str(folder), purge_step=updates)

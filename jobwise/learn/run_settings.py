@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jobwise.errors import InputError
+from jobwise.extensions import imported
 from jobwise.learn.run_folder import explained
 
 
@@ -33,6 +35,23 @@ class RunSettings(BaseModel):
                 f"{self.system}: {processes()} processes would train the same, in one folder; this training does not share "
                 "its work: start it without torchrun (--threads uses more cores)"
             )
+
+    def learns_from(self, log: Any) -> Any:
+        """Return the log that `run.json` names."""
+        return log
+
+    def trainer(self, log: Any, device: str) -> Any:
+        """Return the trainer that a run asks: see `jobwise.learn.run.Trainer`."""
+        raise NotImplementedError
+
+    def device(self, name: str) -> str:
+        """Return the device that a training takes: see `jobwise.learn.agent.pick_device`. Raises InputError."""
+        return imported("jobwise.learn.agent:pick_device")(name)  # by name: it needs torch
+
+    def train(self, log: Any, folder: str | Path, **options: Any) -> list:
+        """Train once per seed; options as `jobwise.learn.run.train`. Raises InputError."""
+        self.alone()
+        return imported("jobwise.learn.run:train")(self, log, folder, **options)
 
     def changed(self, **changes: Any):
         """Return a copy with changes, checked. Raises InputError."""

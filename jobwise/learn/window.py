@@ -12,7 +12,7 @@ import numpy as np
 from jobwise import __version__
 from jobwise.compare.fingerprint import public_hash, sketch
 from jobwise.errors import InputError
-from jobwise.learn.agent import Agent
+from jobwise.learn.agent import Agent, tensors, use_threads
 from jobwise.learn.collect import collect
 from jobwise.learn.collectors import NEEDS, Collectors
 from jobwise.learn.config import Config
@@ -21,6 +21,7 @@ from jobwise.learn.generations import Generations, ahead
 from jobwise.learn.ground import Ground, of_flows, of_log
 from jobwise.learn.imitation import imitate
 from jobwise.learn.learners import LEARNERS, critic_alone
+from jobwise.learn.run import Trainer
 from jobwise.learn.run_folder import score
 from jobwise.learn.settings import PARALLEL, Settings
 from jobwise.learn.workers import Group, Replicas
@@ -35,7 +36,7 @@ from jobwise.worlds.window.policy import WindowPolicy
 from jobwise.worlds.window.settings import WindowSettings
 
 
-class WindowTrainer:
+class WindowTrainer(Trainer):
     """A network that chooses jobs from a window, and what it learns from."""
 
     def __init__(
@@ -43,6 +44,7 @@ class WindowTrainer:
     ):
         """`like`: the encoder is this policy's. `ground`: what it learns from, by default as the configuration and the log
         say."""
+        use_threads(config.threads)
         self.config, self.log = config, log
         self.ground = ground or (of_flows if has_flows(log) else of_log)(config, log)
         cluster, jobs = log.cluster, self.ground.episodes.logs[0].jobs
@@ -195,6 +197,7 @@ class WindowTrainer:
 
     def restore(self, state: dict) -> None:
         """Go on from a checkpoint's state."""
+        state = tensors(state)
         self.agent.restore(state)
         if self.config.rollback:
             self.generations = Generations.of(state["generations"])

@@ -7,11 +7,7 @@ searched on: there it is decided whether the search has beaten the order it bega
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -20,9 +16,10 @@ from jobwise import __version__
 from jobwise.compare import windows
 from jobwise.compare.fingerprint import public_hash, sketch
 from jobwise.errors import InputError
-from jobwise.files import write_whole
-from jobwise.learn.evolution import ORDERS, Search, SearchGround, evolve, fitness
-from jobwise.learn.run_folder import opened, per_seed, score
+from jobwise.learn import evolution
+from jobwise.learn.evolution import ORDERS, Search, SearchGround, fitness
+from jobwise.learn.run import Trainer
+from jobwise.learn.run_folder import score
 from jobwise.learn.run_settings import RunSettings
 from jobwise.policies import loglinear
 from jobwise.policies.list_scheduler import ListScheduler
@@ -58,10 +55,17 @@ class SearchConfig(RunSettings):
     sample: int = Field(24, ge=1)  # windows a generation
     validations: int = Field(20, ge=1)
 
-    def train(self, log: Workload, folder: str | Path, **options: Any) -> list[ListScheduler]:
-        """Search on a log; options as `train`."""
-        self.alone()
-        return train(self, log, folder, **options)
+    share: float = Field(SEEN, gt=0, le=1)  # of the log that it may see: the first part
+
+    def trainer(self, log: Workload, device: str) -> SearchTrainer:
+        """Return the trainer that a run asks: see `jobwise.learn.run.Trainer`."""
+        return SearchTrainer(self, log)
+
+    def device(self, name: str) -> str:
+        """Return cpu. Raises InputError for a device that is no processor."""
+        if name not in ("cpu", "auto"):
+            raise InputError(f"search replays on processors; it has no use for the device {name!r}")
+        return "cpu"
 
 
 def configure(log: Workload, preset: str) -> SearchConfig:
@@ -83,60 +87,56 @@ def starts() -> dict[str, np.ndarray]:
     }
 
 
-class SearchRun:
-    """One search in a folder. It searches on the first 56 % of the log and chooses on the next 14 %; the rest stays unseen."""
+class SearchTrainer(Trainer):
+    """A search on a log: on the first four fifths of what it may see; on the last fifth it is decided whether the search has
+    beaten the order that it began at."""
 
-    def __init__(self, config: SearchConfig, log: Workload, folder: Path, resume: bool = False, share: float = SEEN):
-        self.config, self.log, self.folder = config, log, folder
-        self.seen = log.take(slice(0, int(share * len(log))))
+    board, newest = False, True
+
+    def __init__(self, config: SearchConfig, log: Workload):
+        self.config, self.log, self.recent = config, log, []
+        self.seen = log.take(slice(0, int(config.share * len(log))))
         self.cut = int((1 - KEPT) * len(self.seen))
-        self.part = self.seen.take(slice(0, self.cut))
-        jobs = config.window_jobs
-        if not 2 <= jobs <= len(self.part) or len(self.seen) - self.cut < 2:
-            raise InputError(f"{log.name}: windows of {jobs} jobs do not fit {len(self.part)} jobs to learn from")
+        part, jobs = self.cut, config.window_jobs
+        if not 2 <= jobs <= part or len(self.seen) - part < 2:
+            raise InputError(f"{log.name}: windows of {jobs} jobs do not fit {part} jobs to learn from")
         self.search = Search(config.generations, config.pairs, config.sample)
-        begin = np.unique(np.linspace(0, len(self.part) - jobs, config.windows).astype(int))
-        self.ground = SearchGround(self._windows(begin, jobs, config.shakes, config.loads), config.threads)
-        self.jobs = jobs = min(jobs, len(self.seen) - self.cut)
-        begin = np.unique(np.linspace(self.cut, len(self.seen) - jobs, JUDGED).astype(int))
-        self.judged = SearchGround(self._windows(begin, jobs, 1, [1.0]), config.threads)
-        self.file = folder / "checkpoint.json"
-        self.state: Any = None
-        self.lines: list[dict] = []
-        self.replays = 0
-        if opened(folder, config, log, resume):
-            self._restore()
+        first = np.unique(np.linspace(0, part - jobs, config.windows).astype(int))
+        self.ground = SearchGround(self._windows(first, jobs, config.shakes, config.loads), config.threads)
+        self.jobs = jobs = min(jobs, len(self.seen) - part)
+        first = np.unique(np.linspace(part, len(self.seen) - jobs, JUDGED).astype(int))
+        self.judged = SearchGround(self._windows(first, jobs, 1, [1.0]), config.threads)
+        self.budget = [("updates", config.generations)]
 
-    def _windows(self, begin: np.ndarray, jobs: int, shakes: int, loads: list[float]) -> list[Workload]:
+    def _windows(self, first: np.ndarray, jobs: int, shakes: int, loads: list[float]) -> list[Workload]:
         return [
             shake(stretch(self.seen.take(slice(i, i + jobs)), 1 / loads[k % len(loads)]), self.config.shake_s, [i, k])
-            for i in begin
+            for i in first
             for k in range(shakes)
         ]
 
-    def _restore(self) -> None:
-        if not self.file.exists():
-            return
-        try:
-            kept = json.loads(self.file.read_text())
-            self.state, self.lines, self.replays = kept["state"], kept["lines"], kept["replays"]
-            good = len(self.state["weights"]) == len(self.state["sum"]) == F and self.state["generation"] >= 0
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{self.file}: is damaged: {error}; begin again in another folder") from None
-        if not good:
-            raise InputError(f"{self.file}: was written by another version of jobwise; begin again in another folder")
-
-    def _start(self) -> tuple[str, np.ndarray]:
-        """(name, weights) of the best of the known orders."""
+    def begin(self) -> None:
+        """Begin at the best of the known orders."""
         names, vectors = zip(*starts().items(), strict=True)
         every = np.arange(self.ground.count)
         self.base = self.ground.measure(INDICES["smith"].weights[None], every)[0, :, replay_batch.BOUNDED]
         k = int(np.argmin(fitness(self.ground.measure(np.array(vectors), every), self.base)))
-        return names[k], vectors[k]
+        self.name, self.start = names[k], vectors[k]
+        self.found = evolution.begin(self.start)
+
+    def update(self, updates: int) -> dict:
+        """Search for one generation."""
+        self.found = evolution.generation(self.ground, self.found, self.base, self.search, self.config.seed)
+        replays = self.found.pop("replays")
+        return {"fitness": self.found.pop("fitness"), "choices": replays * self.jobs, "episodes": replays}
 
     def score(self, weights: np.ndarray) -> float:
         """`jobwise.learn.run_folder.score` of weights on windows that the search does not see."""
         return score(self.judged.measure(weights[None], np.arange(self.judged.count))[0, :, replay_batch.BOUNDED])
+
+    def validate(self, policy: ListScheduler) -> dict:
+        """The score of the mean weights so far."""
+        return {"validation": self.score(evolution.answer(self.found))}
 
     def best_rule(self) -> tuple[str, float]:
         """The rule that does best on the same windows, and its score."""
@@ -144,34 +144,13 @@ class SearchRun:
         scores += [(f"{n}+easy", self.score(x.weights)) for n, x in INDICES.items()]
         return min(scores, key=lambda x: x[1])
 
-    def run(self, report: Callable[[dict], None] | None = None) -> ListScheduler:
-        """Search to the end; the policy, saved as `policy.safetensors`, beside `start.safetensors` and `searched.safetensors`,
-        the two it was chosen from."""
-        began = time.perf_counter()
-        name, start = self._start()
-        best_rule = self.best_rule()
-        each = max(self.config.generations // self.config.validations, 1)
+    def weights(self) -> dict[str, np.ndarray]:
+        """Return the mean weights so far."""
+        return {"weights": evolution.answer(self.found)}
 
-        def told(state: dict) -> None:
-            done = state["generation"]
-            self.replays += state.pop("replays")
-            line = {"updates": done, "choices": self.replays * self.jobs, "fitness": state.pop("fitness")}
-            if done % each == 0 or done == self.config.generations:
-                mean = np.array(state["sum"]) / state["summed"] if state["summed"] else np.array(state["weights"])
-                line |= {"validation": self.score(mean), "best_rule": best_rule[1]}
-                line["best"] = line["validation"]  # the weights at the end count, not the luckiest on the way
-            self.lines.append(line)
-            if "validation" in line:
-                write_whole(self.folder / "metrics.jsonl", "".join(f"{json.dumps(x)}\n" for x in self.lines))
-                write_whole(self.file, json.dumps({"state": state, "lines": self.lines, "replays": self.replays}))
-            if report:
-                report(line | {"part": done / self.config.generations})
-
-        best = evolve(self.ground, start, self.base, self.search, self.config.seed, self.state, told)
-        both = {"start": start, "searched": best}
-        scores = self._judged(both)
-        chosen = min(both, key=lambda k: (scores[k], k != "start"))
-        about = {
+    def policy(self, weights: dict[str, np.ndarray], about: dict) -> ListScheduler:
+        """The order with these weights."""
+        known = {
             "system": "search",
             "log": self.log.name,
             "log_sha256": public_hash(self.log),
@@ -180,20 +159,22 @@ class SearchRun:
             "processors": self.log.cluster.processors,
             "seed": self.config.seed,
             "preset": self.config.preset,
-            "choices": self.replays * self.jobs,
-            "start": name,
-            "chosen": chosen,
-            "judged": scores,
-            "validation": self.score(both[chosen]),
-            "best_rule": list(best_rule),
-            "seconds": time.perf_counter() - began,
+            "start": self.name,
             "jobwise": __version__,
         }
+        return ListScheduler(Index("search", np.asarray(weights["weights"]), known | about), "easy")
+
+    def keep(self, policy: ListScheduler, folder: Path) -> ListScheduler:
+        """Write the better one of what was searched and its start, by the jobs kept back, as `policy.safetensors`; both beside
+        it, as `searched.safetensors` and `start.safetensors`."""
+        both = {"start": self.start, "searched": evolution.answer(self.found)}
+        scores = self._judged(both)
+        chosen = min(both, key=lambda k: (scores[k], k != "start"))
+        about = policy.about | {"chosen": chosen, "judged": scores, "validation": self.score(both[chosen])}
         for which, vector in both.items():
-            one = Index(which, vector, about | {"chosen": which})
-            loglinear.save(one, self.folder / f"{which}.safetensors")
-        order = Index(self.folder.name, both[chosen], about)
-        loglinear.save(order, self.folder / "policy.safetensors")
+            loglinear.save(Index(which, vector, about | {"chosen": which}), folder / f"{which}.safetensors")
+        order = Index(folder.name, both[chosen], about)
+        loglinear.save(order, folder / "policy.safetensors")
         return ListScheduler(order, "easy")
 
     def _judged(self, candidates: dict[str, np.ndarray]) -> dict[str, float]:
@@ -205,24 +186,13 @@ class SearchRun:
         slowdowns = {k: windows.slowdowns(simulate_many(parts, order)) for k, order in orders.items()}
         return {k: float(np.exp(np.log(x).mean())) for k, x in slowdowns.items()}
 
+    def state(self) -> dict:
+        """Return where the search stands."""
+        return dict(self.found)
 
-def train(
-    config: SearchConfig,
-    log: Workload,
-    folder: str | Path,
-    *,
-    seeds: int = 1,
-    device: str = "cpu",
-    resume: bool = False,
-    share: float = SEEN,
-    report: Callable[[int, dict], None] | None = None,
-) -> list[ListScheduler]:
-    """Search once per seed, as `jobwise.learn.run.train`, on the first `share` of the log. Raises InputError for a device that
-    is no processor."""
-    if device not in ("cpu", "auto"):
-        raise InputError(f"search replays on processors; it has no use for the device {device!r}")
-
-    def one(settings: SearchConfig, place: Path, report_line: Callable[[dict], None] | None) -> ListScheduler:
-        return SearchRun(settings, log, place, resume, share).run(report_line)
-
-    return per_seed(config, log, folder, seeds, resume, report, one)
+    def restore(self, state: dict) -> None:
+        """Go on from a checkpoint's state. Raises ValueError for one of other features."""
+        self.begin()
+        if not len(state["weights"]) == len(state["sum"]) == F:
+            raise ValueError(f"{len(state['weights'])} weights; {F} are expected")
+        self.found = state

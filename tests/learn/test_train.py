@@ -21,8 +21,9 @@ from jobwise.cli import run
 from jobwise.compare import fingerprint
 from jobwise.compare.windows import slowdowns
 from jobwise.errors import InputError
+from jobwise.learn.agent import pick_device
 from jobwise.learn.config import Config
-from jobwise.learn.run import TrainingRun, pick_device, train
+from jobwise.learn.run import TrainingRun, train
 from jobwise.learn.run_folder import parts, score, windows
 from jobwise.policies import files as policy_files
 from jobwise.policies import names
