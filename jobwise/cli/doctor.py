@@ -104,16 +104,18 @@ def _kernels() -> list[Finding]:
 
 
 def _extras() -> list[Finding]:
+    """Return a finding for each optional extra: which packages are missing, or which versions are there."""
     needs: dict[str, list[tuple[str, str]]] = {}
     for name, least, extra in _requirements():
-        if extra and extra != "dev":
+        if extra and not extra.startswith("dev"):
             needs.setdefault(extra, []).append((name, least))
     out = []
     for extra, packages in needs.items():
         lacking = [x for name, least in packages if (x := _lacking(name, least))]
         there = ", ".join(f"{n} {metadata.version(n)}" for n, _ in packages if not _lacking(n, ""))
         state = f"missing: {', '.join(lacking)}" if lacking else there
-        out.append(Finding(f"extra {extra}", state, not lacking, False, f"pip install 'jobwise[{extra}]'"))
+        mend = f"pip install 'jobwise[{extra}]'"
+        out.append(Finding(f"extra {extra}", state, ok=not lacking, needed=False, mend=mend))
     return out
 
 

@@ -57,16 +57,22 @@ class Generations(Generic[G]):
     def judge(
         self, present: G, measure: Callable[[G], np.ndarray], rule: np.ndarray, overlap: float = 1.0
     ) -> tuple[float, G | None]:
-        """(gain of the present one in this window, the generation to go back to or None). `measure(generation)` [W]: mean
-        bounded slowdowns of pieces of the window; `rule` [W]: those of the best rule. `overlap`: as in `ahead`."""
-        every = {n: measure(w) for n, w in self.kept}
-        now, before, by_rule = score(measure(present)), {n: score(x) for n, x in every.items()}, score(rule)
-        base = min([by_rule, *(before[n] for n, _ in self.kept[-1:])])
+        """(gain of the present one in this window, the generation to go back to or None). The gain is relative to the better
+        one of the rule and the newest generation: below 0 the present one is worse. With a gain the present one is kept as a
+        new generation; after PATIENCE windows without one there is a generation to go back to. `serves` becomes the newest
+        generation that is proven to be ahead of the rule.
+
+        `measure(generation)` [W]: mean bounded slowdowns of pieces of the window; `rule` [W]: those of the best rule.
+        `overlap`: as in `ahead`."""
+        every = {n: measure(generation) for n, generation in self.kept}
+        ours = measure(present)
+        now, before, by_rule = score(ours), {n: score(x) for n, x in every.items()}, score(rule)
+        base = min(by_rule, before[self.kept[-1][0]]) if self.kept else by_rule
         gain, back = (base - now) / base, None
         if gain >= 0:
             self.number += 1
             self.kept = [*self.kept, (self.number, present)][-KEPT:]
-            before[self.number], every[self.number] = now, measure(present)
+            every[self.number] = ours
             self.lost = 0
         else:
             self.lost += 1

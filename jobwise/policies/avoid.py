@@ -19,6 +19,7 @@ from jobwise.decision import Policy, Preempt, Start, View, Wait
 from jobwise.errors import InputError
 from jobwise.policies.scheduler import Scheduler, scheduler
 
+SAVED = 5  # steps of the forecast for which a job that was saved is safe
 HOW = ("drain", "move", "save")
 
 
@@ -73,16 +74,17 @@ class _Run:
     def __init__(self, policy: Avoid, view: View):
         policy.check(view.cluster)
         self.policy, self._inner = policy, scheduler(policy.inner).begin(view)
-        self._saved: dict[int, float] = {}  # job: until when what it did is thought to be safe
+        self._next_save: dict[int, float] = {}  # job: before then what it did is thought to be safe
 
     def ended(self, view: View, rows: np.ndarray) -> None:
         """Tell the inner policy which jobs have ended."""
         for j in rows.tolist():
-            self._saved.pop(j, None)
+            self._next_save.pop(j, None)
         self._inner.ended(view, rows)
 
     def decide(self, view: View) -> list:
-        """Stops, then what the inner policy starts elsewhere; asked again when risks are known anew."""
+        """Return what happens to jobs on nodes at risk (nothing, a stop, or a stop and a start in place, which saves them),
+        then what the inner policy starts elsewhere; asked again when risks are known anew."""
         p = self.policy
         risky = p.risks.at(view.now) > p.theta
         free, out = view.free.copy(), list[Any]()
@@ -90,10 +92,10 @@ class _Run:
         if p.how != "drain" and risky.any():
             for j in view.running:
                 held = view.nodes_of(int(j))
-                if any(risky[n] for n, _ in held) and view.now >= self._saved.get(int(j), 0.0):
+                if any(risky[n] for n, _ in held) and view.now >= self._next_save.get(int(j), 0.0):
                     out.append(Preempt(int(j)))
                     if p.how == "save":
                         out.append(Start(int(j), tuple(held)))
-                        self._saved[int(j)] = view.now + 5 * p.risks.step
+                        self._next_save[int(j)] = view.now + SAVED * p.risks.step
         shown = replace(view, free=free) if risky.any() else view
         return [*out, *self._inner.decide(shown), Wait(p.risks.after(view.now))]  # the earliest of several waits counts

@@ -78,15 +78,16 @@ def site_pass(s, e, slurm, o):
 
 @allocating
 def run(s, e, slurm, o, steps):
-    """Run simulation e for up to `steps` instants of choice. True while there is more to do."""
+    """Run simulation e under the list scheduler of a site (`o`: its order) for up to `steps` stops, each an instant of choice
+    or a change of the site. True while there is more to do."""
     for _ in range(steps):
         until = next_change(slurm, s.sims[e]["now"]) if s.sims[e]["queued"] > 0 else np.inf
         code = advance(s, e, until)
         if code == OVER:
             return False
         if code == CHOICE:
-            site_order.note(s, e, o)
-            note(s, e, slurm)
+            site_order.note(s, e, o)  # what the order remembers of jobs that have ended
+            note(s, e, slurm)  # what the site's limits count
         if s.sims[e]["queued"] > 0:
             site_pass(s, e, slurm, o)
     return True

@@ -44,11 +44,13 @@ def _some_completing(slurm, k):
 
 @kernel
 def plan(s, e, slurm, j, partition, count, n, now, since):
-    """(when job j may start, nodes chosen into slurm.work.node, up to where in time nothing was to be had for sure) by a
-    search that begins at `since`; (inf, 0, .) where the job gets no plan in the window.
+    """(when job j may start, nodes chosen into slurm.work.node, before which time nothing was to be had for sure); (inf, 0, .)
+    where the job gets no plan in the window. The search begins now, that of a list scheduler (`exact`: times are not
+    rounded) at `since`, before which it found nothing. `count`: entries of the table of plans; `n`: expected ends.
 
     It tries one time after another: with the nodes that are open to the job from `begin` on, when would it start? A start
-    that comes only after `later`, when other nodes are open, or that runs into a plan of before, is tried again from there.
+    that comes only after `later`, when other nodes are open (0: never), or that runs into a plan of before, is tried again
+    from there.
     """
     job, exact = s.jobs[e, j], is_exact(slurm)
     ask, limit, window = slurm.site.ask[job["ask"]], max(job["walltime"], 1.0), now + slurm.site.settings[0]["bf_window"]
@@ -56,7 +58,7 @@ def plan(s, e, slurm, j, partition, count, n, now, since):
     has_gpus = ask["gpus"] != 0 or ask["gpus_node"] != 0  # tests for GPUs leave the nodes in another order
     later, at = since if exact else now, 0
     last = -1.0  # the start that the nodes tried last would have given
-    sure = -1.0  # the first time at which other nodes might have been free: before it nothing was to be had
+    nothing_before = -1.0  # the first time at which other nodes might have been free; below 0: no such time yet
     while True:
         begin = later
         while at + 1 < count and slurm.work.until[at] <= begin:
@@ -64,7 +66,7 @@ def plan(s, e, slurm, j, partition, count, n, now, since):
         later = _next_try(s, e, slurm, j, partition, count, at, begin, limit, window)
         too_late = exact and 0.0 < later < last and ask["most"] == 0 and not slurm.ledger.clock[0]["plain"]
         if too_late and _inside(slurm.work.open_mask, slurm.work.tried):
-            continue  # of fewer nodes it could not start before
+            continue  # among fewer nodes than the last time it could not start sooner (`plain`, in tests: try all the same)
         k, start = 0, np.inf
         if not _hopeless(slurm, ask):
             until = later if later > 0.0 and not has_gpus and not exact else np.inf  # what is later is tried again then
@@ -75,19 +77,19 @@ def plan(s, e, slurm, j, partition, count, n, now, since):
         if k == 0:
             if later > 0.0:
                 continue
-            return np.inf, 0, begin if sure < 0 else sure
+            return np.inf, 0, begin if nothing_before < 0 else nothing_before
         start = max(start, begin)
         if start <= now:
-            return now + 1.0 if _some_completing(slurm, k) else start, k, begin
+            return now + 1.0 if _some_completing(slurm, k) else start, k, begin  # those are free a second later
         if later > 0.0 and start > later:
             continue
         if start > window:
-            return np.inf, 0, begin if sure < 0 else sure
+            return np.inf, 0, begin if nothing_before < 0 else nothing_before
         if overlaps(slurm, count, planned_from(slurm, start), plan_end(slurm, start, limit), k):
             later = start
-            sure = begin if sure < 0 else sure  # other nodes might have been free
+            nothing_before = begin if nothing_before < 0 else nothing_before  # other nodes might have been free
             continue
-        return start, k, begin if sure < 0 else sure
+        return start, k, begin if nothing_before < 0 else nothing_before
 
 
 @inlined

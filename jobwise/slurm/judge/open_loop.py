@@ -85,11 +85,12 @@ class Check:
 
 
 def check(recording: Recording, progress: Callable[[int, int], None] | None = None) -> Check:
-    """Compute each pass of a recording from the recorded state. Raises InputError where the recording does not fit itself."""
+    """Compute each pass of a recording from the recorded state, and compare what it starts and plans with what the real one
+    did. Raises InputError where the recording does not fit itself."""
     run, result = RecordedRun(recording), Check(recording.workload.name)
     for n, p in enumerate(recording.passes):
         run.to(p.time)
-        if p.kind == "price":
+        if p.kind == "price":  # a pass that computes priorities starts nothing: there is nothing to compare
             run.price()
             continue
         _compare(result, run, p)

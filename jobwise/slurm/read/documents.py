@@ -13,8 +13,9 @@ from jobwise.slurm.client import ENDED, number, state
 from jobwise.workloads.accounting import Accounting
 
 
-def known(text: str, where: str, key: str) -> list[dict]:
-    """The list `key` of a document. Raises InputError for one that is cut or of another kind."""
+def objects_of(text: str, where: str, key: str) -> list[dict]:
+    """Return the objects in the list `key` of a JSON document of Slurm's; what else is in it is dropped. Raises InputError
+    for a document that is cut or of another kind, and for a list without objects."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -84,7 +85,7 @@ def accounting(text: str, where: str) -> Accounting:
             "Constraints": at(x, "constraints"),
             "SubmitLine": at(x, "submit_line"),
         }
-        for x in known(text, where, "jobs")
+        for x in objects_of(text, where, "jobs")
     ]
     columns = {k: pa.array([r[k] for r in rows], pa.string()) for k in rows[0]}
     return Accounting(where, np.arange(1, len(rows) + 1), columns)
@@ -144,7 +145,7 @@ def nodes(text: str, where: str) -> list[dict[str, str]]:
             if isinstance(x.get("features"), list)
             else at(x, "features"),
         }
-        for x in known(text, where, "nodes")
+        for x in objects_of(text, where, "nodes")
     ]
 
 
@@ -160,7 +161,7 @@ def partitions(text: str, where: str) -> list[dict[str, str]]:
             "MaxNodes": _first(x, ("maximums", "nodes"), ("maximum_nodes_per_job",)),
             "State": _first(x, ("partition", "state"), ("state",)) or "UP",
         }
-        for x in known(text, where, "partitions")
+        for x in objects_of(text, where, "partitions")
     ]
 
 
