@@ -18,11 +18,6 @@ from jobwise.worlds.window.encoder import Encoder
 from jobwise.worlds.window.perjob import gather
 
 
-def use_threads(count: int) -> None:
-    """Let PyTorch compute with `count` threads."""
-    torch.set_num_threads(count)
-
-
 def pick_device(device: str) -> str:
     """cpu, cuda or mps; `auto` takes a GPU where there is one; under torchrun each process of a machine takes one of its own.
     Raises InputError."""

@@ -12,10 +12,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 
 from jobwise import __version__
 from jobwise.errors import InputError
-from jobwise.learn.agent import Agent, tensors, use_threads
+from jobwise.learn.agent import Agent, tensors
 from jobwise.learn.collect import collect
 from jobwise.learn.collectors import NEEDS, Collectors
 from jobwise.learn.jobset_config import JobsetConfig
@@ -34,7 +35,7 @@ class JobsetTrainer(Trainer):
     placer: Agent | None = None  # a second network
 
     def __init__(self, config: JobsetConfig, log: Workload | None, device: str):
-        use_threads(config.threads)
+        torch.set_num_threads(config.threads)
         self.config, self.device = config, device
         train = config.sets(TRAIN, config.jobsets, log)
         self.log = config.learns_from(log)

@@ -8,11 +8,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 
 from jobwise import __version__
 from jobwise.compare.fingerprint import public_hash, sketch
 from jobwise.errors import InputError
-from jobwise.learn.agent import Agent, tensors, use_threads
+from jobwise.learn.agent import Agent, tensors
 from jobwise.learn.collect import collect
 from jobwise.learn.collectors import NEEDS, Collectors
 from jobwise.learn.config import Config
@@ -44,7 +45,7 @@ class WindowTrainer(Trainer):
     ):
         """`like`: the encoder is this policy's. `ground`: what it learns from, by default as the configuration and the log
         say."""
-        use_threads(config.threads)
+        torch.set_num_threads(config.threads)
         self.config, self.log = config, log
         self.ground = ground or (of_flows if has_flows(log) else of_log)(config, log)
         cluster, jobs = log.cluster, self.ground.episodes.logs[0].jobs

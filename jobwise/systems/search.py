@@ -125,7 +125,7 @@ class SearchTrainer(Trainer):
         self.found = evolution.begin(self.start)
 
     def update(self, updates: int) -> dict:
-        """Search for one generation."""
+        """Try directions for one generation, and move along them."""
         self.found = evolution.generation(self.ground, self.found, self.base, self.search, self.config.seed)
         replays = self.found.pop("replays")
         return {"fitness": self.found.pop("fitness"), "choices": replays * self.jobs, "episodes": replays}
