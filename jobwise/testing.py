@@ -120,7 +120,7 @@ def _asked(policy: Policy, workload: Workload, passes: int, seed: int, hide: boo
         decisions = list(run.decide(view) or ())
         if saved is not None:
             restore(sim.state, saved)
-        log.append((*(getattr(view, k).tolist() for k in ("queue", "running", "ended", "free")), decisions))
+        log.append((*(x.tolist() for x in (view.queue, view.running, view.ended, view.free)), decisions))
         sim.apply(decisions)
     return log
 

@@ -1,7 +1,5 @@
 """The wheel and the source archive: small, whole, and of use in an empty environment, with each extra alone. Slow: each extra is
 installed anew.
-
-Modules: cli/samples.py.
 """
 
 import json

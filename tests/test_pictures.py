@@ -1,8 +1,6 @@
 """The pictures of the docs, made by what they show: reports and the page of a cluster in Chromium, a film of each world. With
 JOBWISE_PICTURES=FOLDER they are kept (`make pictures`); without it they are made and looked at all the same. Where axe-core is at
 hand (build/axe, by npm), it looks for faults of accessibility.
-
-Modules: report/origins.py.
 """
 
 import http.server

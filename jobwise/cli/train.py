@@ -59,12 +59,12 @@ def train(
     settings = configure(system, w, training.preset)
     own = _toml(training.config)
     for key in ("learner", "encoding"):  # tables add to the system's
-        if isinstance(own.get(key), dict) and hasattr(settings, key):
-            own[key] = getattr(settings, key) | own[key]
+        if isinstance(own.get(key), dict) and key in type(settings).model_fields:
+            own[key] = settings.model_dump()[key] | own[key]
     changes: dict[str, Any] = {"seed": training.seed, "threads": training.threads, "choices": training.choices}
     changes |= {"collectors": training.collectors}
     changes = {k: v for k, v in changes.items() if v is not None}
-    if training.choices is not None and hasattr(settings, "episodes"):
+    if training.choices is not None and "episodes" in type(settings).model_fields:
         changes["episodes"] = None
     settings = settings.changed(**(own | changes))
     if training.resume and not any(Path(out).rglob("run.json")):

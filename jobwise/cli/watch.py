@@ -51,7 +51,7 @@ def watch(
     sets = config.sets(TEST, jobset + 1, None if log is None else open_log(log, None, on_nodes=True))
     if jobset >= len(sets):
         raise InputError(f"there are {len(sets)} jobsets; --jobset counts from 0")
-    count = film(sets[jobset], policy, out, rows, getattr(config, "restart_cost_s", 0.0))
+    count = film(sets[jobset], policy, out, rows, config.model_dump().get("restart_cost_s", 0.0))
     where = f"{config.system}'s world, {'generated jobs' if log is None else log}"
     print(f"{out}: {where}, {count} rows of time; jobs have a colour each, and stand where they hold units of the cluster")
 

@@ -75,7 +75,7 @@ class Baselines:
         return windows.begins(self.first, self.last, self.size)
 
     def _settings(self) -> dict:
-        return {k: getattr(self, k) for k in ("kill_at_walltime", "restart_cost_s", "seed")}
+        return {"kill_at_walltime": self.kill_at_walltime, "restart_cost_s": self.restart_cost_s, "seed": self.seed}
 
     def _on_windows(self, names: Sequence[str], rows: np.ndarray, shakes: int) -> dict[str, np.ndarray]:
         made = windows.LogWindows(self.log, self.size, shakes, self.shake_s, self.seed)

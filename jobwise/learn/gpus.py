@@ -41,7 +41,7 @@ class GpusTrainer(Scored, JobsetTrainer):
     def environments(self, size: int, train: list[Workload]) -> Callable[..., GpusVectorEnv]:
         """What makes `size` simulations of these sequences."""
         c = self.config
-        same = {k: getattr(c, k) for k in ("row_s", "restart_cost_s", "limit", "encoder", "reward", "threads")}
+        same = c.model_dump(include={"row_s", "restart_cost_s", "limit", "encoder", "reward", "threads"})
         return partial(GpusVectorEnv, size, train, copy=False, **same, **asdict(c.world))
 
     def update(self, updates: int) -> dict:

@@ -1,8 +1,5 @@
-"""Learning on jobsets, generated or windows of a log: what the trainers of the worlds on a grid of time share.
-
-`reinforce`: an iteration is one step on some or all jobsets, each run so many times (`learn/jobsets.py`). The other learners
-play random jobsets side by side.
-"""
+"""Learning on jobsets, generated or windows of a log: what the trainers of the worlds on a grid of time share. An iteration of
+`reinforce` is one step on jobsets, each run several times (`learn/jobsets.py`); other learners play random ones side by side."""
 
 from __future__ import annotations
 
@@ -33,6 +30,7 @@ class JobsetTrainer(Trainer):
     trainer makes the environments, the networks and policies, and scores them."""
 
     placer: Agent | None = None  # a second network
+    centred = False  # is it rewarded relative to the mean of its choices?
 
     def __init__(self, config: JobsetConfig, log: Workload | None, device: str):
         torch.set_num_threads(config.threads)
@@ -118,7 +116,7 @@ class JobsetTrainer(Trainer):
             runs=c.runs,
             seed=(c.seed, done),
             gamma=self.settings.gamma,
-            centred=getattr(c, "centred", False),
+            centred=self.centred,
             shared=c.average_every == 0,
             entropy=c.learner.get("entropy", 0.0),
         )

@@ -31,7 +31,7 @@ class NodesTrainer(JobsetTrainer):
         """What makes `size` simulations of these jobsets."""
         c = self.config
         self.prior = c.rule("learned").prior if c.network == "slots" and not c.varies else None
-        same = {k: getattr(c, k) for k in ("limit", "encoder", "encoder_settings", "reward", "threads")}
+        same = c.model_dump(include={"limit", "encoder", "encoder_settings", "reward", "threads"})
         return partial(NodesVectorEnv, size, train, copy=False, prior=self.prior, **same, **asdict(c.world))
 
     def network(self) -> dict:

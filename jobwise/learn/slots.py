@@ -37,6 +37,7 @@ class SlotsTrainer(JobsetTrainer):
             if not (self.by_jobset and len(config.placements) > 1):
                 raise InputError("a second network goes with the learner reinforce, and with placements to choose from")
             own = replace(self.settings, actor_lr=config.placer_lr or self.settings.actor_lr)
+            self.centred = config.centred
             self.placer = Agent(self._second(), self.encoder, own, config.seed + 1, device)
         self.sketch = sketch(list(parts(log)[:2])) if log is not None else []  # generated jobs are drawn again every time
 

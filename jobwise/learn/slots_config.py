@@ -62,7 +62,7 @@ class SlotsConfig(JobsetConfig):
     @property
     def world(self) -> dict:
         """The settings that a policy depends on."""
-        return {k: getattr(self, k) for k in WORLD}
+        return self.model_dump(include=set(WORLD))
 
     def rule(self, name: str) -> SlotsRule:
         """Return a rule in this world. Raises InputError."""

@@ -68,7 +68,7 @@ class WindowTrainer(Trainer):
         self.workers = Replicas(self.agent, self.envs, config.seed) if self.parallel else None
         self.rule, self._known = ("", np.inf), dict[Any, Any]()
         self.generations: Generations[dict[str, np.ndarray]] = Generations()
-        self.budget = [(k, getattr(config, k)) for k in ("choices", "episodes")]
+        self.budget = [("choices", config.choices), ("episodes", config.episodes)]
         self.recent: list[float] = []
 
     def _environments(self, episodes: Episodes, agent: Callable[[], Agent]) -> Any:

@@ -321,7 +321,7 @@ class Following:
                 jobs[i]["end"], jobs[i]["ran"] = max(t.end - self.begun, 0.0), max(t.end - t.start, 0.0)
                 jobs[i]["restarts"] = t.tries - 1 + t.moved
         status, request = jobs["status"], jobs["request"]
-        node, begun = (np.array([getattr(t, k) for t in self.tasks]) for k in ("node", "start"))
+        node, begun = np.array([t.node for t in self.tasks]), np.array([t.start for t in self.tasks])
         jobs["held"] = np.where(node >= 0, np.arange(len(jobs)), -1)
         ours = (status == RUNNING) & ((node >= 0) | (not machine.names))  # the others' cores are not free anyhow
         held, run = (machine.held(node, request, some) for some in (ours, ours & (begun > 0)))
@@ -389,7 +389,7 @@ class Following:
         """Return the outcome: tasks done and failed, makespan (s), the longest way and all work (s), edges not kept. Tasks that
         an engine has not asked for (conditions, documents that were changed) do not count."""
         wanted = [t for i, t in enumerate(self.tasks) if not self.asks.is_silent(i)]
-        start, end = (np.array([getattr(t, k) for t in self.tasks]) for k in ("start", "end"))
+        start, end = np.array([t.start for t in self.tasks]), np.array([t.end for t in self.tasks])
         done = np.array([t.state == "done" and not self.asks.is_silent(i) for i, t in enumerate(self.tasks)])
         both = [(a, b) for a, b in self.workload.edges.tolist() if done[a] and done[b]]
         first, last = (float(start[done].min()), float(end[done].max())) if done.any() else (0.0, 0.0)

@@ -70,7 +70,13 @@ class TableEncoder(RowsEncoder):
 
     def metadata(self) -> dict:
         """Return the metadata that a policy file keeps."""
-        return {k: getattr(self, k) for k in ("name", "version", "slots", "settings")} | {"shape": list(self.shape)}
+        return {
+            "name": self.name,
+            "version": self.version,
+            "slots": self.slots,
+            "settings": self.settings,
+            "shape": list(self.shape),
+        }
 
     def encode(self, s: State, g, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
         """Fill out[first:last] with the observations of simulations."""

@@ -1,7 +1,7 @@
 """The command line as its users meet it: what works, and forty ways to be wrong that each end in one line and exit 2.
 
-Modules: cli/compare.py, cli/groups.py, cli/main.py, cli/options.py, cli/policies.py, cli/progress.py, cli/simulate.py,
-cli/trace.py, cli/warm_up.py, files.py.
+Modules: cli/compare.py, cli/groups.py, cli/main.py, cli/options.py, cli/policies.py, cli/progress.py, cli/samples.py,
+cli/simulate.py, cli/trace.py, cli/warm_up.py, files.py.
 """
 
 import gzip
@@ -427,3 +427,13 @@ def test_long_work_says_so_where_there_is_no_terminal(monkeypatch, capsys):
     monkeypatch.setenv("JOBWISE_ANNOUNCE", "0")
     with progress.progress("comparing") as show:
         assert show is None
+
+
+@pytest.mark.cli
+@pytest.mark.parametrize("world", ["window", "slots", "gpus", "nodes"])
+def test_the_samples_of_the_worlds_step(world):
+    """What `warm-up` steps to compile a world runs: an environment of four, once."""
+    pytest.importorskip("gymnasium")
+    from jobwise.cli import samples
+
+    assert getattr(samples, world)() is None

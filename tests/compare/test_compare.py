@@ -1,7 +1,7 @@
 """Metrics by hand, the comparison, and exports that other tools read.
 
 Modules: compare/baselines.py, compare/comparison.py, compare/fingerprint.py, compare/origins.py, compare/procedure.py,
-compare/windows.py, metrics.py, record.py, report/export.py.
+compare/windows.py, metrics.py, record.py, report/export.py, report/origins.py.
 """
 
 import json
@@ -250,6 +250,7 @@ def test_the_longest_wait_is_a_number_with_its_range(comparison):
 def test_origins_put_all_unseen_windows_together():
     import jobwise as jw
     from jobwise.compare.origins import FAIR, origins
+    from jobwise.report.origins import of_origins
 
     w = jw.lublin(jobs=3000, procs=64, load=0.9, seed=5, estimates="users")
     o = origins(w, ["fcfs+easy", "sjf+easy"], 3, window_jobs=60, shakes=2)
@@ -268,6 +269,12 @@ def test_origins_put_all_unseen_windows_together():
     part = w.take(slice(2400, 2700))
     assert np.array_equal(one.records[0].jobs["start"], simulate(part, "fcfs+easy").jobs["start"])
     assert o.waits(0) == (1, 1, 1) and o.to_dict()["policies"][0]["by_origin"][2]["at"] == 0.9
+    shown = of_origins(o)
+    rows = shown.tables[0].rows
+    assert [x[0] for x in rows] == o.policies and rows[2][2] == "reference" and rows[0][2].startswith(e[0].text())
+    assert rows[0][3].startswith("1.00 (1.00-1.00)") and "No scheduler here can be said to be better" in shown.answer[0]
+    (change, _) = shown.sections(None)
+    assert change.tables[0] is shown.tables[0] and change.figures[0].startswith("<svg")
     with pytest.raises(InputError, match="1 to 6"):
         origins(w, ["fcfs+easy"], 7)
 

@@ -121,7 +121,7 @@ def test_numbers_as_24_11_writes_them():
     }
     row |= {"d": {"set": False, "infinite": False, "number": 0}}
     assert [documents.at(row, k) for k in "abcde"] == ["5", "UNLIMITED", "X", "", ""]
-    assert documents.known(json.dumps({"jobs": [row]}), "x", "jobs") == [row]
+    assert documents.objects_of(json.dumps({"jobs": [row]}), "x", "jobs") == [row]
 
 
 def test_a_folder_of_two_clusters_gets_one_line(tmp_path):
