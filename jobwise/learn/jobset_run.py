@@ -1,5 +1,5 @@
 """Learning on jobsets, generated or windows of a log: what the trainers of the worlds on a grid of time share. An iteration of
-`reinforce` is one step on jobsets, each run several times (`learn/jobsets.py`); other learners play random ones side by side."""
+`reinforce` is one step on jobsets, each run several times (`learn/jobsets.py`); others play random ones side by side."""
 
 from __future__ import annotations
 
