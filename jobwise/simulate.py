@@ -14,7 +14,7 @@ from jobwise.cluster import Cluster
 from jobwise.decision import Policy
 from jobwise.errors import InputError, Unfinished, failed, raised_in
 from jobwise.policies.names import resolve
-from jobwise.policies.scheduler import scheduler
+from jobwise.policies.scheduler import Scheduler
 from jobwise.record import Record
 from jobwise.sim.simulation import Simulation
 from jobwise.sim.state import State, allocate
@@ -144,15 +144,14 @@ def simulate_many(
             progress(int(s.sims["ended"].sum()), total)
 
 
-def _asked_in_turn(s: State, cluster: Cluster, workloads: Sequence[Workload], policy: Policy) -> Generator[None, None, None]:
+def _asked_in_turn(s: State, cluster: Cluster, workloads: Sequence[Workload], policy: Scheduler) -> Generator[None, None, None]:
     for e, w in enumerate(workloads):
         yield from asked(Simulation.of(s.one(e), w, cluster), policy)
 
 
-def asked(sim: Simulation, policy: Policy) -> Generator[None, None, None]:
+def asked(sim: Simulation, policy: Scheduler) -> Generator[None, None, None]:
     """Ask a policy at every instant of choice, to the end; yields now and then. Raises InputError where it fails."""
-    whole = scheduler(policy)
-    name = whole.name
+    name = policy.name
 
     def call(method: Callable[..., Any], *arguments: Any) -> Any:
         try:
@@ -163,7 +162,7 @@ def asked(sim: Simulation, policy: Policy) -> Generator[None, None, None]:
             why = failed(error, sim.state.jobs.dtype.names or ())
             raise InputError(f"{raised_in(error)}policy {name!r} failed at time {sim.now:g} s: {why}") from error
 
-    run, until, steps = call(whole.begin, sim.view()), np.inf, 0
+    run, until, steps = call(policy.begin, sim.view()), np.inf, 0
     while not sim.done and sim.advance(until):
         view = sim.view()
         if len(view.ended):
@@ -181,10 +180,9 @@ def asked(sim: Simulation, policy: Policy) -> Generator[None, None, None]:
             yield
 
 
-def record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Policy) -> Record:
+def record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Scheduler) -> Record:
     """The record of simulation e, which is over. Raises InputError where jobs never started."""
-    whole = scheduler(policy)
-    name, limit = whole.name, whole.limit
+    name, limit = policy.name, policy.limit
     jobs, one = s.jobs[e, : len(workload)], s.sims[e]
     if one["ended"] < one["jobs"]:
         row = np.flatnonzero(np.isnan(jobs["end"]))

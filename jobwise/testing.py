@@ -9,7 +9,7 @@ import numpy as np
 
 from jobwise.decision import Policy
 from jobwise.policies.names import resolve
-from jobwise.policies.scheduler import begin, scheduler
+from jobwise.policies.scheduler import Scheduler
 from jobwise.sim.simulation import Simulation
 from jobwise.sim.state import State, allocate
 from jobwise.simulate import simulate
@@ -105,11 +105,11 @@ def check_policy(policy: str | Policy, workload: Workload, long_jobs: int = 4, p
     _same_before(plain, moved, workload.jobs["submit"][cut], f"{name}: later jobs are others")
 
 
-def _asked(policy: Policy, workload: Workload, passes: int, seed: int, hide: bool) -> list[tuple]:
+def _asked(policy: Scheduler, workload: Workload, passes: int, seed: int, hide: bool) -> list[tuple]:
     """What a policy saw and decided at the first `passes` instants; `hide`: with what it may not know hidden from the state."""
-    single = scheduler(policy).single_events
+    single = policy.single_events
     sim, rng, log = Simulation(workload, seed=seed, single_events=single), np.random.default_rng(seed), []
-    run = begin(policy, sim.view())
+    run = policy.begin(sim.view())
     for _ in range(passes):
         if sim.done or not sim.advance():
             break

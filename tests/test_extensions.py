@@ -128,6 +128,43 @@ def test_readers_and_encoders_of_other_packages(tmp_path, monkeypatch, capsys):
     sys.modules.pop("outside", None)
 
 
+@pytest.mark.parametrize("content", [b"\x00\x01LOG", b"4|10|0|0|0|0|0\n", b'{"jobs": []}', b"JobID,Submit\n1,0\n"])
+def test_a_reader_of_another_package_is_asked_where_none_of_ours_can_read(content, tmp_path, monkeypatch, capsys):
+    """Binary files, pipes, JSON, commas: formats that ours recognise, or refuse, and cannot read."""
+    (tmp_path / "formats.py").write_text(
+        "import jobwise as jw\n"
+        "class Any:\n"
+        "    def knows(self, path, head):\n        return path.suffix == '.any'\n"
+        "    def read(self, path, procs):\n        return jw.workload([0.0], [1], [5.0], cluster=jw.pool(procs or 4))\n"
+        "ANY = Any()\n"
+    )
+    installed(tmp_path, "formats", {"jobwise.readers": {"any": "formats:ANY"}})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    extensions._points.cache_clear()
+    for ending, code in (("any", 0), ("other", 2)):
+        (tmp_path / f"log.{ending}").write_bytes(content)
+        assert run(["simulate", str(tmp_path / f"log.{ending}"), "--json"]) == code
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["summary"]["jobs"] == 1 and printed.err.count("\n") == 1
+    extensions._points.cache_clear()
+    sys.modules.pop("formats", None)
+
+
+def test_a_world_that_names_its_systems_in_the_old_way_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "oldworld.py").write_text(
+        "from jobwise.worlds.spec import WorldSpec\n"
+        "SPEC = WorldSpec('old', policy='old', env='old:Old', ids=('Old',), systems={'old': 'old:configure'})\n"
+    )
+    installed(tmp_path, "oldworld", {"jobwise.worlds": {"old": "oldworld:SPEC"}})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    extensions._points.cache_clear()
+    assert "old" not in worlds()
+    with pytest.raises(InputError, match=r"'old' of the package oldworld does not load: .*tuple of SystemSpec"):
+        jw.resolve("old:sjf")
+    extensions._points.cache_clear()
+    sys.modules.pop("oldworld", None)
+
+
 def test_a_reader_a_system_and_a_command_of_another_package_are_rows(tmp_path, monkeypatch, capsys):
     (tmp_path / "rows.py").write_text(
         "import jobwise as jw\n"

@@ -25,9 +25,9 @@ class Later(typer.core.TyperCommand):
     def real(self) -> Any:
         """The command itself, imported. Raises InputError for one of another package that does not load."""
         name = str(self.name)
-        one = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        one.command(name)(extensions.load("jobwise.commands", name) if self.package else imported(self.where))
-        return typer.main.get_command(one)
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        app.command(name)(extensions.load("jobwise.commands", name) if self.package else imported(self.where))
+        return typer.main.get_command(app)
 
     @property
     def help(self) -> str:

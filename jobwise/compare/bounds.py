@@ -9,10 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.compare.baselines import DEEP
-from jobwise.decision import Policy
 from jobwise.errors import InputError
 from jobwise.parallel import Shared, current
-from jobwise.policies.scheduler import scheduler
+from jobwise.policies.scheduler import Scheduler
 from jobwise.simulate import simulate
 from jobwise.workload import Workload
 
@@ -31,7 +30,7 @@ class AtBound(NamedTuple):
 
 def curves(
     parts: Sequence[Workload],
-    policies: Sequence[Policy],
+    policies: Sequence[Scheduler],
     names: Sequence[str],
     first: Sequence[dict[str, float]],
     settings: dict,
@@ -40,11 +39,11 @@ def curves(
     `first`: summaries of the first scheduler in them."""
     if not parts[0].cluster.is_pool or (parts[0].jobs["unmet"] > 0).any() or first[0]["queue_length"] > DEEP:
         return {}
-    promised: dict[str, list[Policy]] = {}
+    promised: dict[str, list[Scheduler]] = {}
     orders = set()
     for policy, name in zip(policies, names, strict=True):
         try:
-            several = [scheduler(policy).promising(b) for b in BOUNDS]
+            several = [policy.promising(b) for b in BOUNDS]
         except InputError:  # of an order or a backfilling that no promise goes with
             continue
         if several[0].name not in orders:  # guards are left out: the same order comes once
@@ -56,7 +55,7 @@ def curves(
     return {name: points[k * len(BOUNDS) : (k + 1) * len(BOUNDS)] for k, name in enumerate(promised)}
 
 
-def _at(parts: Shared, first: Sequence[dict[str, float]], settings: dict, promised: tuple[Policy, float]) -> AtBound:
+def _at(parts: Shared, first: Sequence[dict[str, float]], settings: dict, promised: tuple[Scheduler, float]) -> AtBound:
     """A scheduler under a promise, in all replays."""
     policy, bound = promised
     summaries = [simulate(w, policy, **settings).summary() for w in parts.get()]

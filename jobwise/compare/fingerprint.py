@@ -11,7 +11,7 @@ import hashlib
 import numpy as np
 
 from jobwise.policies import files
-from jobwise.policies.scheduler import scheduler
+from jobwise.policies.scheduler import Scheduler
 from jobwise.sim.random import mix
 from jobwise.workload import Workload
 
@@ -57,9 +57,9 @@ def seen(w: Workload, about: dict) -> float:
     return max((_share(here, known) for known in every), default=0.0)
 
 
-def flattered(w: Workload, policy: object, name: str) -> str:
+def flattered(w: Workload, policy: Scheduler, name: str) -> str:
     """Return what must be said of a policy that was trained on jobs of `w`; "" where it was not, or that is not known."""
-    share = seen(w, scheduler(policy).about)
+    share = seen(w, policy.about)
     these = "these jobs" if share > 0.9 else "some of these jobs"
     return f"{name} was trained on {these}: its numbers flatter it" if share > 0 else ""
 

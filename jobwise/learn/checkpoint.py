@@ -39,7 +39,7 @@ def _flatten(x: Any, arrays: dict[str, np.ndarray]) -> Any:
         return {"items": [[k, _flatten(v, arrays)] for k, v in x.items()]}
     if isinstance(x, list | tuple):
         return [_flatten(v, arrays) for v in x]
-    if type(x).__module__ == "torch":  # known by its name: a search needs no PyTorch
+    if type(x).__module__.partition(".")[0] == "torch":  # known by its name: a search needs no PyTorch
         x = x.detach().cpu().numpy()
     if isinstance(x, np.ndarray):
         name = f"a{len(arrays):05d}"

@@ -97,8 +97,9 @@ class TrainingRun:
 
     def _open(self, resume: bool) -> None:
         opened(self.folder, self.config, self.trainer.log, resume)
-        kept = self.folder / "checkpoint.safetensors"
-        lines = self.folder / "metrics.jsonl"
+        kept, old, lines = (self.folder / x for x in ("checkpoint.safetensors", "checkpoint.json", "metrics.jsonl"))
+        if resume and old.exists():  # of a search of before
+            raise InputError(f"{old}: was written by an earlier version of jobwise; begin again in another folder")
         if resume and kept.exists():
             self._restore(kept)
             text = lines.read_text() if lines.exists() else ""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jobwise.cluster import Cluster
-from jobwise.decision import Decision, Policy, View
+from jobwise.decision import Decision, Policy, Run, View
 from jobwise.errors import InputError
 
 
@@ -40,7 +40,7 @@ class Scheduler:
     def check(self, cluster: Cluster) -> None:
         """Raises InputError where it cannot schedule this cluster."""
 
-    def begin(self, view: View) -> Any:
+    def begin(self, view: View) -> Run:
         """Return its run in the simulation, or on the cluster, of a view: what is asked from then on."""
         self.reset(view)
         return self
@@ -88,8 +88,8 @@ class Wrapped(Scheduler):
     def __init__(self, policy: Any):
         self.policy, self.name = policy, type(policy).__name__
         for word in vars(Scheduler):
-            if not word.startswith("_") and hasattr(policy, word):
-                setattr(self, word, getattr(policy, word))
+            if not word.startswith("_") and (own := getattr(policy, word, None)) is not None:
+                setattr(self, word, own)
 
 
 def scheduler(policy: Any) -> Any:
@@ -97,6 +97,6 @@ def scheduler(policy: Any) -> Any:
     return policy if isinstance(policy, Scheduler) else Wrapped(policy)
 
 
-def begin(policy: Policy, view: View) -> Any:
+def begin(policy: Policy, view: View) -> Run:
     """Return the run of a policy in the simulation (or on the cluster) of a view: what is asked from now on."""
     return scheduler(policy).begin(view)

@@ -20,20 +20,25 @@ GROUP = "jobwise.systems"
 PRESETS = ("smoke", "small", "paper")
 
 
+def _own() -> dict[str, SystemSpec]:
+    """Return the rows of the systems of worlds by name."""
+    return {row.name: row for spec in worlds().values() for row in spec.systems}
+
+
 def systems() -> dict[str, SystemSpec]:
     """Return the rows of all systems by name: those of the worlds; of other packages, whose entry points name a SystemSpec or a
     function (log, preset) -> configuration, only where no world has the name."""
-    own = {row.name: row for spec in worlds().values() for row in spec.systems}
+    own = _own()
     return {name: _added(name) for name in extensions.names(GROUP) if name not in own} | own
 
 
 def _added(name: str) -> SystemSpec:
-    """Return the row of another package's system; one that fails when it is used, where it does not load."""
+    """Return the row of another package's system; where it does not load, one that says so once it is configured."""
     try:
         thing = extensions.load(GROUP, name)
     except InputError:
         thing = None
-    return thing if isinstance(thing, SystemSpec) else SystemSpec(name, extensions.where(GROUP, name), needs=())
+    return thing if isinstance(thing, SystemSpec) else SystemSpec(name, extensions.where(GROUP, name))
 
 
 def system(name: str) -> SystemSpec:
@@ -66,7 +71,7 @@ def configure(name: str, log: Workload | None, preset: str = "small") -> Any:
     row = system(name)
     if preset not in PRESETS:
         raise unknown("preset", preset, PRESETS)
-    if row.name in extensions.names(GROUP):
+    if name not in _own():
         with extensions.of_package(GROUP, name, "does not load"):
             function = imported(row.configure)
     else:

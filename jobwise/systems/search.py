@@ -97,14 +97,14 @@ class SearchTrainer(Trainer):
         self.config, self.log, self.recent = config, log, []
         self.seen = log.take(slice(0, int(config.share * len(log))))
         self.cut = int((1 - KEPT) * len(self.seen))
-        part, jobs = self.cut, config.window_jobs
-        if not 2 <= jobs <= part or len(self.seen) - part < 2:
-            raise InputError(f"{log.name}: windows of {jobs} jobs do not fit {part} jobs to learn from")
+        jobs = config.window_jobs
+        if not 2 <= jobs <= self.cut or len(self.seen) - self.cut < 2:
+            raise InputError(f"{log.name}: windows of {jobs} jobs do not fit {self.cut} jobs to learn from")
         self.search = Search(config.generations, config.pairs, config.sample)
-        first = np.unique(np.linspace(0, part - jobs, config.windows).astype(int))
+        first = np.unique(np.linspace(0, self.cut - jobs, config.windows).astype(int))
         self.ground = SearchGround(self._windows(first, jobs, config.shakes, config.loads), config.threads)
-        self.jobs = jobs = min(jobs, len(self.seen) - part)
-        first = np.unique(np.linspace(part, len(self.seen) - jobs, JUDGED).astype(int))
+        self.jobs = jobs = min(jobs, len(self.seen) - self.cut)
+        first = np.unique(np.linspace(self.cut, len(self.seen) - jobs, JUDGED).astype(int))
         self.judged = SearchGround(self._windows(first, jobs, 1, [1.0]), config.threads)
         self.budget = [("updates", config.generations)]
 

@@ -116,33 +116,32 @@ SOURCES = (
     SourceSpec("Tiresias", _names("model_name"), _table(lambda f: dnn.read_tiresias(f.source, f.machine))),
     SourceSpec("Alibaba", _names("num_gpu"), _table(lambda f: gpu.read_alibaba(f.source))),
     SourceSpec("Philly", _names("num_gpus"), _table(lambda f: gpu.read_philly(f.source))),
-    SourceSpec("SWF", lambda f: swf.is_swf(f.text), _swf),
+    SourceSpec("SWF", lambda f: True, _swf),  # all else: its reader says what is wrong with a line
 )
 
 
-def _others() -> list[SourceSpec]:
-    """Return the rows of other packages. Raises InputError where one does not load."""
-    return [_row(name) for name in extensions.names(GROUP)]
-
-
-def _row(name: str) -> SourceSpec:
+def _of_package(name: str) -> SourceSpec:
+    """Return the row of another package. Raises InputError where it does not load."""
     reader: Any = extensions.load(GROUP, name)
-    own = isinstance(reader, SourceSpec)
-
-    def asked(what: str, f: LogFile) -> Any:
-        with extensions.of_package(GROUP, name, "failed"):
-            if own:
-                return getattr(reader, what)(f)
-            path = Path(f.source)
-            return reader.knows(path, f.start.decode(errors="replace")) if what == "knows" else reader.read(path, f.procs)
-
-    return SourceSpec(name, lambda f: f.source != "-" and asked("knows", f), lambda f: asked("read", f))
+    if not isinstance(reader, SourceSpec):
+        plain: Reader = reader
+        reader = SourceSpec(
+            name,
+            lambda f: plain.knows(Path(f.source), f.start.decode(errors="replace")),
+            lambda f: plain.read(Path(f.source), f.procs),
+        )
+    return reader
 
 
 def read(f: LogFile) -> Workload:
-    """Return the jobs of a file: read by the first row that knows it, ours before those of other packages; else as SWF, which
-    says what is wrong with it. Raises InputError."""
-    for row in SOURCES:
-        if row.knows(f):
-            return row.read(f)
-    return next((row.read(f) for row in _others() if row.knows(f)), None) or _swf(f)
+    """Return the jobs of a file: read by the first row that knows it; where that fails, by the first of another package that
+    does. Raises InputError."""
+    try:
+        return next(row for row in SOURCES if row.knows(f)).read(f)
+    except InputError:
+        for name in extensions.names(GROUP) if f.source != "-" and Path(f.source).is_file() else ():
+            row = _of_package(name)
+            with extensions.of_package(GROUP, name, "failed"):
+                if row.knows(f):
+                    return row.read(f)
+        raise

@@ -93,12 +93,6 @@ def read_text(path: str | Path) -> str:
         return data.decode("latin-1")
 
 
-def is_swf(text: str) -> bool:
-    """Is the first line of the text that is no header line one of 18 numbers?"""
-    first = next((x.split() for x in text[:65536].splitlines() if x.strip() and x.lstrip()[0] != ";"), [])
-    return len(first) == 18 and all(re.fullmatch(r"[-+.\deE]+", x) for x in first)
-
-
 def read_swf(path: str | Path, *, procs: str = "requested", status: set[int] | None = None) -> Workload:
     """Read a log in Standard Workload Format.
 

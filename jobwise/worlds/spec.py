@@ -73,6 +73,10 @@ class WorldSpec:
     films: str = ""
     bare: bool = False
 
+    def __post_init__(self):
+        if not all(isinstance(row, SystemSpec) for row in self.systems):
+            raise TypeError(f"world {self.name}: systems is a tuple of SystemSpec")
+
     @property
     def policies(self) -> Any:
         """The module of its policies."""

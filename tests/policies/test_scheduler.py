@@ -35,7 +35,7 @@ class Oldest:
 class Hourly(Oldest):
     """The same, at the beginning of each hour alone, under a name of its own, for small machines."""
 
-    name, tick = "hourly", 3600.0
+    name, tick, about = "hourly", 3600.0, None
 
     def check(self, cluster):
         if cluster.processors > 12:
@@ -55,7 +55,7 @@ def test_three_methods_are_enough():
 def test_what_a_policy_says_of_itself_holds():
     w = random_workload(np.random.default_rng(2))
     r = jw.simulate(w, Hourly())
-    assert r.policy == "hourly" and (r.jobs["start"] % 3600 == 0).all()
+    assert resolve(Hourly()).about == {} and r.policy == "hourly" and (r.jobs["start"] % 3600 == 0).all()
     with pytest.raises(InputError, match="small machines"):
         jw.simulate(random_workload(np.random.default_rng(2), procs=16), Hourly())
 

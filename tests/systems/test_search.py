@@ -182,6 +182,10 @@ def test_a_damaged_checkpoint_is_one_line(log, found, tmp_path):
     (folder / "checkpoint.safetensors").write_text("{")
     with pytest.raises(InputError, match=r"checkpoint\.safetensors: is damaged"):
         config.train(log, folder, resume=True)
+    (folder / "checkpoint.json").write_text("{}")
+    with pytest.raises(InputError, match=r"checkpoint\.json: was written by an earlier version"):
+        config.train(log, folder, resume=True)
+    (folder / "checkpoint.json").unlink()
     few = {"generation": 1, "weights": [1.0], "sum": [1.0], "summed": 1}
     rest = {"envs": {}, "done": {"updates": 1}, "best": [1.0, {}], "rule": ["", 1.0], "recent": []}
     checkpoint.write(folder / "checkpoint.safetensors", {"agent": few} | rest)
