@@ -18,7 +18,7 @@ import torch
 import jobwise as jw
 from jobwise.learn.agent import Agent
 from jobwise.learn.env import GpusVectorEnv
-from jobwise.learn.jobsets import epoch
+from jobwise.learn.reinforce import epoch
 from jobwise.learn.settings import Settings
 from jobwise.policies.networks import Forward
 from jobwise.report.sections import made

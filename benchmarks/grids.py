@@ -16,7 +16,7 @@ import torch
 
 from jobwise.learn.agent import Agent
 from jobwise.learn.env import SlotsVectorEnv
-from jobwise.learn.jobsets import epoch
+from jobwise.learn.reinforce import epoch
 from jobwise.learn.settings import Settings
 from jobwise.report.sections import made
 from jobwise.systems.deeprm import LEARNER

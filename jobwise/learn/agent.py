@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from jobwise.errors import InputError
-from jobwise.learn.losses import chosen
-from jobwise.learn.networks import Seen, actor, critic, parameters, weights
+from jobwise.learn.losses import chosen, expected
+from jobwise.learn.networks import Seen, actor, critic, parameters, spread, weights
 from jobwise.learn.settings import OF_VALUES, WITHOUT_CRITIC, Settings
 from jobwise.worlds.window.encoder import Encoder
 from jobwise.worlds.window.perjob import gather
@@ -136,6 +136,22 @@ class Agent:
             self._room = np.empty((len(out) * out.shape[1], out.shape[2]), np.float32)
         rows = self._room[: gather(out, counts, self._room)]
         return Seen(torch.from_numpy(rows), torch.from_numpy(counts)).to(self.device), rows
+
+    def seen(self, x: torch.Tensor, mask: np.ndarray) -> Seen:
+        """Observations x [B, ...] in which the actions of `mask` [B, A] are valid."""
+        counts = np.full(len(x), mask.shape[1])
+        return Seen(x, torch.from_numpy(counts), torch.from_numpy(mask)).to(self.device)
+
+    def tensor(self, x: np.ndarray) -> torch.Tensor:
+        """x as float32 on the agent's device."""
+        return torch.from_numpy(np.ascontiguousarray(x, np.float32)).to(self.device)
+
+    def expected_cost(self, every: torch.Tensor, obs: Seen) -> torch.Tensor | float:
+        """What the expected cost of the choices, of log probabilities `every` [B, W], adds to a loss."""
+        if not self.settings.cost:
+            return 0.0
+        column = self.encoder.features.index("cost")
+        return self.settings.cost * expected(every, spread(obs.x[:, column], obs.counts, 0.0))
 
     def scores(self, obs: Seen) -> torch.Tensor:
         """The actor's scores of actions [B, A] or [B, M, A], in float32."""

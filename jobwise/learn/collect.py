@@ -10,7 +10,9 @@ import numpy as np
 import torch
 
 from jobwise.learn.agent import Agent
+from jobwise.learn.losses import chosen
 from jobwise.learn.networks import Seen
+from jobwise.worlds.rows import taken
 from jobwise.worlds.window.perjob import select
 
 
@@ -94,31 +96,31 @@ def collect(envs, agent: Agent, steps: int | None) -> Rollout:
     )
 
 
+def log_chances(
+    agent: Agent, rollout: Rollout, which: np.ndarray, parts: bool = False
+) -> tuple[torch.Tensor, torch.Tensor, Seen]:
+    """(log probabilities of what was done in the choices `which` [B], or of its `parts` [B, M], of everything [B, W], the
+    observations) with the present network."""
+    obs = rollout.seen(which, agent.ragged, agent.device)
+    every = torch.log_softmax(agent.scores(obs), dim=-1)
+    done = torch.from_numpy(rollout.actions[which]).to(agent.device)
+    return chosen(every, done, parts), every, obs
+
+
 def joined(parts: Sequence[Rollout]) -> Rollout:
     """Return the rollouts of several batches of simulations as one. A batch whose whole episodes are shorter than others' is
     filled up with steps in which nothing is there."""
-    longest = max(len(r.there) for r in parts)
-
-    def wide(name: str) -> np.ndarray:
-        return np.concatenate([_filled(getattr(r, name), longest) for r in parts], axis=1)
-
-    def flat(columns: Sequence[np.ndarray]) -> np.ndarray:  # [T E_k, …] each -> [T E, …]
-        each = [_filled(c.reshape(*r.there.shape, *c.shape[1:]), longest) for r, c in zip(parts, columns, strict=True)]
-        return np.concatenate(each, axis=1).reshape(-1, *columns[0].shape[1:])
-
-    begins = np.cumsum([0, *(len(r.x) for r in parts)])
+    longest, begins = max(len(r.there) for r in parts), np.cumsum([0, *(len(r.x) for r in parts)])
+    wide = ("logp", "values", "rewards", "over", "there")  # [T, E_k]; `flat` are [T E_k, …] each
+    flat = [{"first": r.first + at} | taken(r, ("counts", "actions")) for r, at in zip(parts, begins[:-1], strict=True)]
+    columns: dict[str, list[np.ndarray]] = {}
+    for r, own in zip(parts, flat, strict=True):
+        for name, x in (own | taken(r, wide)).items():
+            columns.setdefault(name, []).append(_filled(x.reshape(*r.there.shape, *x.shape[1:]) if name in own else x, longest))
+    sides = {name: np.concatenate(each, axis=1) for name, each in columns.items()}
     return Rollout(
-        x=np.concatenate([r.x for r in parts]),
-        first=flat([r.first + begin for r, begin in zip(parts, begins[:-1], strict=True)]),
-        counts=flat([r.counts for r in parts]),
-        actions=flat([r.actions for r in parts]),
-        logp=wide("logp"),
-        values=wide("values"),
-        rewards=wide("rewards"),
-        over=wide("over"),
-        last_values=np.concatenate([r.last_values for r in parts]),
-        there=wide("there"),
-        episodes=np.concatenate([r.episodes for r in parts]),
+        **{name: x if name in wide else x.reshape(-1, *x.shape[2:]) for name, x in sides.items()},
+        **{name: np.concatenate([taken(r, (name,))[name] for r in parts]) for name in ("x", "last_values", "episodes")},
         masks=None if parts[0].masks is None else np.concatenate([cast(np.ndarray, r.masks) for r in parts]),
     )
 

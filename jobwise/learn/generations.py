@@ -21,6 +21,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from jobwise.learn.run_folder import score
+from jobwise.worlds.rows import taken
 
 G = TypeVar("G")  # a generation: weights by name, or an order
 PATIENCE, KEPT = 2, 2  # windows below 0 before going back; confirmed generations that are kept
@@ -97,7 +98,7 @@ class Generations(Generic[G]):
 
     def state(self) -> dict:
         """Plain values and arrays; `Generations(**state)` again."""
-        return {k: getattr(self, k) for k in NUMBERS} | {"kept": [list(x) for x in self.kept]}
+        return taken(self, NUMBERS) | {"kept": [list(x) for x in self.kept]}
 
     @staticmethod
     def of(state: dict) -> Generations[dict[str, np.ndarray]]:
@@ -123,12 +124,12 @@ class Kept(BaseModel):
 
     def open(self, read: Callable[[str], Any]) -> Generations:
         """Return the generations; `read` gets the name of a file without its ending."""
-        return Generations([(n, read(f"g{n}")) for n in self.kept], **{k: getattr(self, k) for k in NUMBERS})
+        return Generations([(n, read(f"g{n}")) for n in self.kept], **taken(self, NUMBERS))
 
     def keep(self, g: Generations, folder: Path, write: Callable[[Any, Path], None]) -> None:
         """Take the numbers over, and write the generations that are new."""
-        for name in NUMBERS:
-            setattr(self, name, getattr(g, name))
+        for name, value in taken(g, NUMBERS).items():
+            setattr(self, name, value)
         for number, generation in g.kept:
             if number not in self.kept:
                 write(generation, folder / f"g{number}.safetensors")

@@ -1,5 +1,5 @@
 """Learning on jobsets, generated or windows of a log: what the trainers of the worlds on a grid of time share. An iteration of
-`reinforce` is one step on jobsets, each run several times (`learn/jobsets.py`); others play random ones side by side."""
+`reinforce` is one step on jobsets, each run several times (`learn/reinforce.py`); others play random ones side by side."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from jobwise.errors import InputError
 from jobwise.learn.agent import Agent, tensors
 from jobwise.learn.collect import collect
 from jobwise.learn.collectors import NEEDS, Collectors
+from jobwise.learn.imitation import imitate_jobsets
 from jobwise.learn.jobset_config import JobsetConfig
-from jobwise.learn.jobsets import average, epoch, imitate, runs_of, workers
+from jobwise.learn.jobsets import average, runs_of, workers
 from jobwise.learn.learners import LEARNERS
+from jobwise.learn.reinforce import epoch
 from jobwise.learn.run import Trainer
 from jobwise.learn.settings import Settings
 from jobwise.workload import Workload
@@ -100,7 +102,7 @@ class JobsetTrainer(Trainer):
         for agent in self.agents if c.warm_lr else []:
             agent.begin_anew(c.warm_lr / agent.settings.actor_lr)
         with self.envs.first() if c.collectors > 1 else nullcontext(self.one) as envs:
-            imitate(envs, self.agent, self.placer, c.warm_rule, c.warm, seed=c.seed)
+            imitate_jobsets(envs, self.agent, self.placer, c.warm_rule, c.warm, seed=c.seed)
         for agent in self.agents if c.warm_lr else []:
             agent.begin_anew()
 

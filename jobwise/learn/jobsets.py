@@ -1,8 +1,7 @@
-"""REINFORCE on jobsets (DeepRM, HotNets'16; CuSH's Algorithm 1, DRL4KDD'19): many runs of the same jobs, each other's baseline.
+"""Playing jobsets to their end, each many times (DeepRM, HotNets'16; CuSH, DRL4KDD'19): what each module chose, its rewards.
 
 One module chooses a slot; with a second one (CuSH's policy selector) that one chooses how the job is placed. Their rewards
-are separate. Workers share the runs of every jobset and agree by `torch.distributed` where it is running (`torchrun`):
-either every worker steps by the same summed gradient, or each steps alone and the parameters are averaged now and then.
+are separate. Workers share the runs of every jobset where `torch.distributed` is running (`torchrun`).
 """
 
 from __future__ import annotations
@@ -17,10 +16,6 @@ import torch
 import torch.distributed as dist
 
 from jobwise.learn.agent import Agent
-from jobwise.learn.losses import chosen
-from jobwise.learn.losses import entropy as mean_entropy
-from jobwise.learn.networks import Seen
-from jobwise.learn.returns import discounted
 
 
 def join() -> None:
@@ -101,14 +96,12 @@ def play(
     per = envs.num_envs // len(jobsets)
     envs.begin(np.repeat(jobsets, per))
     N, P = envs.num_envs, len(envs.placements) if placer is not None else 0
-    active, t = np.ones(N, bool), 0
-    history: list[tuple] = []
-    placed: list[tuple] = []
-    rewards, local = [], []
-    for module in (select, placer):
-        if module is not None:
-            module.actor.eval()
-            module.shelf.clear()
+    active, t, rewards, local = np.ones(N, bool), 0, [], []
+    history, placed = cast(list[tuple], []), cast(list[tuple], [])
+    modules = [module for module in (select, placer) if module is not None]
+    for module in modules:
+        module.actor.eval()
+        module.shelf.clear()
     while active.any():
         mask = envs.mask
         if placer is not None:  # of slots, not of slots and placements
@@ -117,7 +110,7 @@ def play(
         dice.roll(mask[0].size + P)
         dice.give(select, active, 0)
         slots = np.full((N, *envs.action_shape), -1)
-        slots[active] = select.choose(_seen(x, mask, select))[0].cpu().numpy()
+        slots[active] = select.choose(select.seen(x, mask))[0].cpu().numpy()
         history.append((mask, slots[active], t * N + np.flatnonzero(active)))
         actions = slots.copy()
         if placer is not None:
@@ -127,7 +120,7 @@ def play(
             if asked.any():
                 dice.give(placer, asked, M + 1)
                 x = placer.shelf.add(envs.show_placing(np.where(asked, slots, -1)), asked)
-                way = placer.choose(_seen(x, np.ones((len(x), P), bool), placer))[0].cpu().numpy()
+                way = placer.choose(placer.seen(x, np.ones((len(x), P), bool)))[0].cpu().numpy()
                 actions[asked] += way
                 placed.append((np.ones((len(x), P), bool), way, t * N + np.flatnonzero(asked)))
         over = envs.choose(actions) > 0
@@ -139,138 +132,9 @@ def play(
         t += 1
     z = envs.intervals
     result = z["total"] / np.maximum(z["started"], 1)
-    for module in (select, placer):
-        if module is not None:
-            module.noise = partial(_noise, module)
+    for module in modules:
+        module.noise = partial(_noise, module)
     join = lambda parts: [np.concatenate(p) for p in zip(*parts, strict=True)]  # noqa: E731
     first = cast(Any, Steps)(select.shelf.x, *join(history), np.array(rewards))
     second = cast(Any, Steps)(cast(Agent, placer).shelf.x, *join(placed), np.array(local)) if placed else None
     return first, second, result
-
-
-def _seen(x: torch.Tensor, mask: np.ndarray, agent: Agent) -> Seen:
-    counts = np.full(len(x), mask.shape[1])
-    return Seen(x, torch.from_numpy(counts), torch.from_numpy(mask)).to(agent.device)
-
-
-def baseline(g: np.ndarray, jobsets: int, runs: int) -> np.ndarray:
-    """[T, N] the mean over all runs of a jobset, whoever made them, of the returns g [T, N] at each step.
-
-    Runs that are over count with the 0 they are padded with, as in DeepRM's code.
-    """
-    T = int(total(torch.tensor(len(g)), maximum=True))
-    mean = np.zeros((T, jobsets))
-    mean[: len(g)] = g.reshape(len(g), jobsets, -1).sum(axis=2)
-    mean = total(torch.from_numpy(mean)).numpy() / runs
-    return np.repeat(mean[: len(g)], g.shape[1] // jobsets, axis=1)
-
-
-def gather(agent: Agent, steps: Steps, advantage: np.ndarray, weight: float = 0.0) -> float:
-    """Add -mean(advantage log pi), less `weight` times the mean entropy of pi, over all workers' choices to the gradients;
-    the loss of this worker's share."""
-    agent.actor.train()
-    B, loss = len(steps.actions), 0.0
-    count, parts = float(total(torch.tensor(float(B)))), -(-B // agent.at_once)
-    for i in range(parts):
-        part = slice(i, None, parts)  # choices of all rows of time: a batch norm sees what it will see
-        every = torch.log_softmax(agent.scores(_seen(steps.x[part], steps.masks[part], agent)), dim=-1)
-        done = torch.from_numpy(np.ascontiguousarray(steps.actions[part])).to(agent.device)
-        logp = chosen(every, done)
-        a = torch.from_numpy(advantage.reshape(-1)[steps.at[part]].astype(np.float32)).to(agent.device)
-        part_loss = -(a * logp).sum() / count
-        if weight:
-            part_loss = part_loss - weight * mean_entropy(every) * len(done) / count
-        if not torch.isfinite(part_loss):
-            raise FloatingPointError(f"the loss is {part_loss.item()}")
-        part_loss.backward()
-        loss += part_loss.item()
-    return loss
-
-
-def epoch(
-    envs: Any,
-    select: Agent,
-    placer: Agent | None,
-    groups: list[np.ndarray],
-    *,
-    runs: int,
-    seed: tuple[int, ...],
-    gamma: float = 1.0,
-    centred: bool = False,
-    shared: bool = True,
-    entropy: float = 0.0,
-) -> dict[str, float]:
-    """One step of each module on groups of jobsets (every group as large): their gradients are summed, as in DeepRM.
-
-    `shared`: by the gradient of all workers; else each worker steps by its own, as large as if it were all. `entropy`: what the
-    mean entropy of the choices weighs.
-    """
-    modules = [m for m in (select, placer) if m is not None]
-    for m in modules:
-        m.optimiser.zero_grad(set_to_none=True)
-    loss, slowdowns, returns, choices = 0.0, [], [], 0
-    for jobsets in groups:
-        dice = Dice([(*seed, int(k)) for k in jobsets], runs)
-        first, second, result = play(envs, select, placer, jobsets, dice, centred)
-        g = discounted(first.rewards, gamma)
-        loss += gather(select, first, g - baseline(g, len(jobsets), runs), entropy)
-        if placer is not None:
-            second = second or Steps(first.x[:0, :2], first.masks[:0, :1], first.actions[:0], first.at[:0], first.rewards)
-            gather(placer, second, second.rewards, entropy)
-        slowdowns.append(result)
-        returns.append(g[0])
-        choices += len(first.actions)
-    count = workers()[0]
-    for m in modules:
-        for p in m.actor.parameters():
-            if p.grad is None:
-                p.grad = torch.zeros_like(p)
-            if shared:
-                total(p.grad)
-            else:
-                p.grad.mul_(count)
-        m.step()
-    line = {"loss": loss, "slowdown": float(np.mean(slowdowns)), "reward": float(np.mean(returns))}
-    return line | {"choices": choices, "episodes": sum(map(len, slowdowns))}
-
-
-def imitate(
-    envs: Any, agent: Agent, placer: Agent | None, rule: str, epochs: int, l2: float = 1e-3, seed: int = 0
-) -> list[float]:
-    """Supervised warm start: cross-entropy against what `rule` (RULE[+PLACEMENT]) does, plus l2 times the squared weights
-    (DeepRM's `pg_su`); a second module learns the rule's placements.
-
-    `epochs` passes over the choices of the rule in all jobsets; per module the share of them that it makes itself at the end.
-    """
-    modules = [agent] if placer is None else [agent, placer]
-    lessons: list[list[tuple]] = [[] for _ in modules]
-    P = 1 if placer is None else len(envs.placements)
-    for first in range(0, len(envs.workloads), envs.num_envs):
-        envs.begin(np.arange(first, first + envs.num_envs) % len(envs.workloads))
-        active = np.arange(first, first + envs.num_envs) < len(envs.workloads)
-        while active.any():
-            done = envs.by_rule(rule)
-            mask = np.concatenate([envs.mask[:, :-1:P], envs.mask[:, -1:]], axis=1) if placer is not None else envs.mask
-            lessons[0].append((envs.show()[active], mask[active].astype(bool), (done // P)[active]))
-            if placer is not None and (asked := active & (done < envs.void)).any():
-                x = envs.show_placing(np.where(asked, done // P, -1))[asked]
-                lessons[1].append((x, np.ones((len(x), P), bool), (done % P)[asked]))
-            active &= ~(envs.choose(done) > 0)
-    fit = zip(modules, lessons, strict=True)
-    return [_taught(a, [np.concatenate(part) for part in zip(*x, strict=True)], epochs, l2, seed) for a, x in fit]
-
-
-def _taught(agent: Agent, lessons: list[np.ndarray], epochs: int, l2: float, seed: int) -> float:
-    """Teach a module observations, masks, and the actions to choose; the share of them that it chooses in the last pass."""
-    x, mask, actions = lessons
-    rng, right, done = np.random.default_rng(seed), 0, torch.from_numpy(actions).to(agent.device)
-    agent.actor.train()
-    for _ in range(epochs):
-        right = 0
-        for part in np.array_split(rng.permutation(len(x)), max(len(x) // 256, 1)):
-            out = agent.scores(_seen(torch.from_numpy(x[part]), mask[part], agent)).flatten(0, -2)
-            want = done[part].flatten()
-            square = sum((p * p).sum() for p in agent.actor.parameters())
-            agent.descend(torch.nn.functional.cross_entropy(out, want) + l2 * square)
-            right += int((out.argmax(dim=1) == want).sum())
-    return right / done.numel()

@@ -10,48 +10,8 @@ import torch
 
 from jobwise.learn import losses, returns
 from jobwise.learn.agent import Agent
-from jobwise.learn.collect import Rollout
-from jobwise.learn.networks import spread
-
-
-def _chosen(agent: Agent, rollout: Rollout, which: np.ndarray, parts: bool = False):
-    """(log probabilities of what was done [B], or of its `parts` [B, M], of everything [B, W], the observations) with the
-    present network."""
-    obs = rollout.seen(which, agent.ragged, agent.device)
-    every = torch.log_softmax(agent.scores(obs), dim=-1)
-    done = torch.from_numpy(rollout.actions[which]).to(agent.device)
-    return losses.chosen(every, done, parts), every, obs
-
-
-def _costly(agent: Agent, every: torch.Tensor, obs) -> torch.Tensor | float:
-    """What the expected cost of the choices adds to a loss."""
-    if not agent.settings.cost:
-        return 0.0
-    column = agent.encoder.features.index("cost")
-    return agent.settings.cost * losses.expected(every, spread(obs.x[:, column], obs.counts, 0.0))
-
-
-def _tensor(x: np.ndarray, agent: Agent) -> torch.Tensor:
-    return torch.from_numpy(np.ascontiguousarray(x, np.float32)).to(agent.device)
-
-
-def reinforce(agent: Agent, rollout: Rollout) -> dict[str, float]:
-    """One step along the policy gradient (Williams 1992).
-
-    Returns count from each step to the end of the batch, as DRAS and SEM do (`baseline` "batch": standardised over it), or
-    to the end of the episode, less the mean of the other runs of the same jobs at that step ("time": DeepRM, HotNets'16).
-    """
-    k, there = agent.settings, rollout.there
-    g = returns.discounted(rollout.rewards, k.gamma)
-    if k.baseline == "time":
-        g = g - returns.time_baseline(g, there.sum(axis=0))[:, None]
-    advantage = returns.standardised(g, there).reshape(-1)
-    which = np.flatnonzero(there.reshape(-1))
-    logp, every, obs = _chosen(agent, rollout, which)
-    loss = losses.policy_gradient(logp, _tensor(advantage[which], agent))
-    entropy = losses.entropy(every)
-    agent.descend(loss - k.entropy * entropy + _costly(agent, every, obs))
-    return {"loss": loss.item(), "entropy": entropy.item()}
+from jobwise.learn.collect import Rollout, log_chances
+from jobwise.learn.reinforce import reinforce
 
 
 def _advantages(agent: Agent, rollout: Rollout) -> tuple[np.ndarray, np.ndarray]:
@@ -75,10 +35,10 @@ def actor_critic(agent: Agent, rollout: Rollout) -> dict[str, float]:
     """One step of advantage actor-critic (A2C, after Mnih et al., ICML'16) on the whole rollout."""
     advantage, target = _advantages(agent, rollout)
     which = np.arange(len(advantage))
-    logp, every, obs = _chosen(agent, rollout, which)
-    loss, entropy = losses.policy_gradient(logp, _tensor(advantage, agent)), losses.entropy(every)
-    error = losses.squared(agent.critic(obs), _tensor(target, agent))
-    agent.descend(loss - agent.settings.entropy * entropy + 0.5 * error + _costly(agent, every, obs))
+    logp, every, obs = log_chances(agent, rollout, which)
+    loss, entropy = losses.policy_gradient(logp, agent.tensor(advantage)), losses.entropy(every)
+    error = losses.squared(agent.critic(obs), agent.tensor(target))
+    agent.descend(loss - agent.settings.entropy * entropy + 0.5 * error + agent.expected_cost(every, obs))
     return {"loss": loss.item(), "value_loss": error.item(), "entropy": entropy.item()}
 
 
@@ -91,20 +51,18 @@ def ppo(agent: Agent, rollout: Rollout) -> dict[str, float]:
     if rollout.actions.ndim == 2:  # a ratio for each part of an action
         with torch.no_grad():
             groups = np.array_split(np.arange(len(old)), k.minibatches)
-            old = np.concatenate([_chosen(agent, rollout, g, parts=True)[0].cpu().numpy() for g in groups])
+            old = np.concatenate([log_chances(agent, rollout, g, parts=True)[0].cpu().numpy() for g in groups])
     for _ in range(k.epochs):
         order = torch.randperm(len(old), generator=agent.random).numpy()
         for which in np.array_split(order, k.minibatches):
-            logp, every, obs = _chosen(agent, rollout, which, parts=old.ndim == 2)
-            before = _tensor(old[which], agent)
+            logp, every, obs = log_chances(agent, rollout, which, parts=old.ndim == 2)
+            before = agent.tensor(old[which])
             kl = (before - logp).mean().item()
             stopped = stopped or kl > 1.5 * k.target_kl
-            error = losses.squared(agent.critic(obs), _tensor(target[which], agent))
-            loss, entropy = (
-                losses.clipped(logp, before, _tensor(advantage[which].reshape(-1, *[1] * (old.ndim - 1)), agent), k.clip),
-                losses.entropy(every),
-            )
-            moves = 0.0 if stopped else loss - k.entropy * entropy + _costly(agent, every, obs)
+            error = losses.squared(agent.critic(obs), agent.tensor(target[which]))
+            gained = agent.tensor(advantage[which].reshape(-1, *[1] * (old.ndim - 1)))
+            loss, entropy = losses.clipped(logp, before, gained, k.clip), losses.entropy(every)
+            moves = 0.0 if stopped else loss - k.entropy * entropy + agent.expected_cost(every, obs)
             agent.descend(0.5 * error + moves)
             divergences.append((loss.item(), error.item(), entropy.item(), kl))
     mean = np.mean(divergences, axis=0)
@@ -118,10 +76,10 @@ def slope(agent: Agent, rollout: Rollout) -> dict[str, float]:
     agent.rescale(_returns(agent, rollout))
     target = returns.gae(rollout.rewards / agent.unit, rollout.values, rollout.over, rollout.last_values, k.gamma, 1.0)[1]
     advantage = (target - rollout.values).reshape(-1)
-    logp, every, obs = _chosen(agent, rollout, np.arange(len(advantage)))
-    loss, entropy = losses.policy_gradient(logp, _tensor(advantage, agent)), losses.entropy(every)
-    error = losses.squared(agent.critic(obs), _tensor(target.reshape(-1), agent))
-    whole = loss - k.entropy * entropy + 0.5 * error + _costly(agent, every, obs)
+    logp, every, obs = log_chances(agent, rollout, np.arange(len(advantage)))
+    loss, entropy = losses.policy_gradient(logp, agent.tensor(advantage)), losses.entropy(every)
+    error = losses.squared(agent.critic(obs), agent.tensor(target.reshape(-1)))
+    whole = loss - k.entropy * entropy + 0.5 * error + agent.expected_cost(every, obs)
     if not torch.isfinite(whole):
         raise FloatingPointError(f"the loss is {whole.item()}")
     agent.optimiser.zero_grad(set_to_none=True)
@@ -138,11 +96,11 @@ def one_step_ac(agent: Agent, rollout: Rollout) -> dict[str, float]:
         agent.discount = np.ones(len(over))
     agent.rescale(rollout.rewards if k.gamma < 1 else _returns(agent, rollout))
     after = k.gamma * (1.0 - over) * rollout.last_values
-    delta = _tensor(agent.discount * (rollout.rewards[0] / agent.unit + after - rollout.values[0]), agent)
-    logp, every, obs = _chosen(agent, rollout, np.arange(len(over)))
+    delta = agent.tensor(agent.discount * (rollout.rewards[0] / agent.unit + after - rollout.values[0]))
+    logp, every, obs = log_chances(agent, rollout, np.arange(len(over)))
     loss = -(delta * logp).mean()
     values = agent.critic(obs)
-    agent.descend(loss - (delta * values).mean() - k.entropy * losses.entropy(every) + _costly(agent, every, obs))
+    agent.descend(loss - (delta * values).mean() - k.entropy * losses.entropy(every) + agent.expected_cost(every, obs))
     agent.discount = np.where(over > 0, 1.0, agent.discount * k.gamma)
     return {"loss": loss.item(), "value_loss": float(torch.square(delta).mean())}
 
@@ -158,7 +116,7 @@ def dqn(agent: Agent, rollout: Rollout) -> dict[str, float]:
     after = np.concatenate([agent.value(obs).reshape(T, E)[1:], rollout.last_values[None]])
     target = rollout.rewards / agent.unit + k.gamma * (1.0 - rollout.over) * after
     values = losses.chosen(agent.scores(obs), torch.from_numpy(rollout.actions).to(agent.device))
-    loss = torch.nn.functional.smooth_l1_loss(values, _tensor(target.reshape(-1), agent))
+    loss = torch.nn.functional.smooth_l1_loss(values, agent.tensor(target.reshape(-1)))
     agent.descend(loss)
     agent.updates += 1
     agent.explore = max(agent.explore * k.explore_decay, k.explore_least)
@@ -175,7 +133,7 @@ def critic_alone(agent: Agent, rollout: Rollout) -> dict[str, float]:
         order = torch.randperm(len(target), generator=agent.random).numpy()
         for which in np.array_split(order, k.minibatches):
             obs = rollout.seen(which, agent.ragged, agent.device)
-            error = losses.squared(agent.critic(obs), _tensor(target[which], agent))
+            error = losses.squared(agent.critic(obs), agent.tensor(target[which]))
             agent.descend(0.5 * error)
     return {"value_loss": error.item()}
 

@@ -40,7 +40,7 @@ def read(path: str | Path, counts: dict[str, int] | None = None) -> Workflow:
     flow.expand(document, "", set(), 0)
     if wrong := sorted(set(counts or {}) - flow.scattered):
         raise InputError(f"{path}: {wrong[0]!r} is no scattered step; those are {shown(sorted(flow.scattered)) or 'none'}")
-    version = getattr(document, "cwlVersion", None) or "CWL"
+    version = _said(document, "cwlVersion") or "CWL"
     more = {"source": f"CWL {version}", "reading": READING, "notes": flow.notes}
     return workflow(path.name.split(".")[0], rows, [sorted(p) for p in parents], **more)
 
@@ -145,7 +145,7 @@ class _Flow:
         if type(flow).__name__ != "Workflow":
             raise InputError(f"{self.file}: is a {type(flow).__name__}; a Workflow is expected")
         steps = {str(s.id): s for s in flow.steps or []}
-        makes = {str(getattr(o, "id", o)): i for i, s in steps.items() for o in s.out or []}
+        makes = {str(_said(o, "id") or o): i for i, s in steps.items() for o in s.out or []}
         made: dict[str, tuple[set[str], int]] = {}  # of each step that was added: what it ends with, and how often it runs
         ids, place = list(steps), {i: k for k, i in enumerate(steps)}
         sources = {i: [x for x in _sources(s) if x in makes] for i, s in steps.items()}
@@ -187,9 +187,9 @@ class _Flow:
         needs: dict[str, Any] = {}
         each = [(holder, kind) for kind in ("hints", "requirements") for holder in (step, tool)]  # the last one counts
         for holder, kind in each:
-            for one in getattr(holder, kind, None) or []:
+            for one in _said(holder, kind) or []:
                 for key in ("coresMin", "ramMin", "timelimit"):
-                    value = getattr(one, key, None)
+                    value = _said(one, key)
                     if isinstance(value, (int, float)) and not isinstance(value, bool):
                         needs[key] = value
         seconds = hint.get("seconds", needs.get("timelimit") or 1.0)
@@ -229,6 +229,11 @@ def _list(value: Any) -> list:
     return [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
 
 
+def _said(part: Any, key: str) -> Any:
+    """What a part of a document says of `key`; None where it says nothing, or where its class has no such key."""
+    return getattr(part, key, None)
+
+
 def _name(identifier: Any) -> str:
     return str(identifier).rsplit("#", 1)[-1].rsplit("/", 1)[-1]
 
@@ -236,7 +241,7 @@ def _name(identifier: Any) -> str:
 def _hint(step: Any) -> dict:
     """The hint Estimate of a step or of its embedded tool."""
     for holder in (step, step.run):
-        for one in getattr(holder, "hints", None) or []:
+        for one in _said(holder, "hints") or []:
             if isinstance(one, dict) and str(one.get("class", "")).rsplit("#", 1)[-1].rsplit(":", 1)[-1] == "Estimate":
                 return {k: v for k, v in one.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
     return {}

@@ -81,8 +81,8 @@ def document(path: Path) -> Any:
             inner = inner.__cause__
         if isinstance(inner, InputError):
             raise InputError(str(inner)) from None
-        first = next(iter(getattr(inner, "exceptions", ())), inner)
-        line = getattr(getattr(first, "pos", None), "line", 0)
+        first = next(iter(_of(inner, "exceptions") or ()), inner)
+        line = _of(_of(first, "pos"), "line") or 0
         raise InputError(f"{path}{f':{line}' if line else ''}: {in_a_line(first)}") from None
     except (RecursionError, ValueError, KeyError, AttributeError, asyncio.CancelledError) as error:
         raise InputError(f"{path}: is no WDL document that can be read: {type(error).__name__}") from None
@@ -199,11 +199,16 @@ def _in_order(nodes: dict[str, tuple[Any, tuple]]) -> list[str]:
     return [names[k] for k in graph(len(names), np.array(edges, np.int64)).order]
 
 
+def _of(part: Any, key: str) -> Any:
+    """What a part of a document says of `key`; None where its class has no such key."""
+    return getattr(part, key, None)
+
+
 def _length(expr: Any) -> int | None:
     """Of `range(4)` and of array literals; None: not known."""
     if type(expr).__name__ == "Array":
         return len(expr.items)
-    if getattr(expr, "function_name", None) == "range" and (literal := getattr(expr.arguments[0], "literal", None)) is not None:
+    if _of(expr, "function_name") == "range" and (literal := _of(expr.arguments[0], "literal")) is not None:
         return int(literal.value)
     return None
 
@@ -218,8 +223,8 @@ def _needs(task: Any) -> dict:
             return None
         if (value := expr.literal) is not None:
             return value.value
-        inner = expr.expr if type(expr).__name__ == "Get" and getattr(expr, "member", None) is None else expr
-        name = getattr(inner, "name", None)
+        inner = expr.expr if type(expr).__name__ == "Get" and _of(expr, "member") is None else expr
+        name = _of(inner, "name")
         return literal(declared.get(name), depth + 1) if isinstance(name, str) else None
 
     def number(key: str) -> float | None:

@@ -9,7 +9,7 @@ import numpy as np
 from jobwise.errors import InputError
 from jobwise.sim.reset import Jobsets
 from jobwise.workload import Workload
-from jobwise.worlds.rows import ACT, RENEW, Rows
+from jobwise.worlds.rows import ACT, RENEW, Rows, taken
 
 KEPT = ("sims", "jobs", "truth", "lists", "nodes", "slices", "links")  # of a state: all that changes
 
@@ -81,6 +81,6 @@ class JobsetEpisodes(Rows):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All there is to go on from."""
-        tables = {f"state_{k}": getattr(self.state, k) for k in (*KEPT, *self.kept_of_state)}
-        tables |= {f"{self.prefix}_{k}": getattr(self.table, k) for k in self.kept}
+        tables = taken(self.state, (*KEPT, *self.kept_of_state), "state_")
+        tables |= taken(self.table, self.kept, f"{self.prefix}_")
         return tables | {"which": self.which, "report": self._report, "allowed": self.mask, "over": self.done}

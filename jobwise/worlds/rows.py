@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any, Self, cast
 
@@ -30,6 +31,11 @@ class RowSettings:
     def of(cls, settings: dict) -> Self:
         """From a dictionary that may hold more. Raises InputError."""
         return cls(**{f.name: settings[f.name] for f in fields(cast(Any, cls)) if f.name in settings})
+
+
+def taken(thing: Any, names: Iterable[str], prefix: str = "") -> dict[str, Any]:
+    """Take these fields out of a bundle: a dictionary whose keys have `prefix` before them."""
+    return {f"{prefix}{name}": getattr(thing, name) for name in names}
 
 
 ACT, BEGIN, RENEW = range(3)  # what `go` of a world is asked to do: actions, simulations as they are filled, jobsets

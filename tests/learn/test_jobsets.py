@@ -1,7 +1,8 @@
 """Learning on jobsets: DeepRM's update by hand, two modules, workers, policies without torch, resuming, commands.
 
-Modules: forecast/job_types.py, learn/jobset_config.py, learn/jobset_run.py, learn/judged.py, learn/slots.py,
-learn/slots_config.py, report/jobsets.py, systems/cush.py, systems/deeprm.py, workloads/made.py, worlds/slots/spec.py.
+Modules: forecast/job_types.py, learn/jobset_config.py, learn/jobset_run.py, learn/judged.py, learn/reinforce.py,
+learn/slots.py, learn/slots_config.py, report/jobsets.py, systems/cush.py, systems/deeprm.py, workloads/made.py,
+worlds/slots/spec.py.
 """
 
 import json
@@ -19,11 +20,13 @@ from jobwise.errors import InputError
 from jobwise.forecast.job_types import learning_curve, told
 from jobwise.learn.agent import Agent, RMSProp
 from jobwise.learn.env import SlotsVectorEnv
-from jobwise.learn.jobsets import Dice, average, baseline, epoch, imitate
+from jobwise.learn.imitation import imitate_jobsets
+from jobwise.learn.jobsets import Dice, average
 from jobwise.learn.jobsets import play as play_runs
 from jobwise.learn.losses import entropy
 from jobwise.learn.networks import Seen, actor
 from jobwise.learn.networks import weights as weights_of
+from jobwise.learn.reinforce import baseline, epoch
 from jobwise.learn.settings import Settings
 from jobwise.learn.slots import SlotsTrainer
 from jobwise.learn.slots_config import SlotsConfig
@@ -103,10 +106,10 @@ def test_both_modules_imitate_a_rule_and_go_on():
     """The warm start of two modules: the second learns the rule's placements; its own rate is for the warm start alone."""
     c = cush_system.published("smoke").changed(**cush_system.WARM).changed(jobsets=6, group=6, runs=2, warm=60, seed=1)
     trainer = SlotsTrainer(c.changed(placer_lr=2e-4), None, "cpu")
-    right = imitate(trainer.envs, trainer.agent, trainer.placer, "hold+typed", 1)
+    right = imitate_jobsets(trainer.envs, trainer.agent, trainer.placer, "hold+typed", 1)
     trainer.begin()
     line = trainer.update(0)
-    again = imitate(trainer.envs, trainer.agent, trainer.placer, "hold+typed", 1)
+    again = imitate_jobsets(trainer.envs, trainer.agent, trainer.placer, "hold+typed", 1)
     assert again[0] > right[0] + 0.2 and again[1] > 0.9 and np.isfinite(line["slowdown"])
     rates = [a.optimiser.param_groups[0]["lr"] for a in trainer.agents]
     assert rates == [1e-4, 2e-4]
@@ -216,7 +219,7 @@ def test_warm_start_imitates_a_rule():
     env = SlotsVectorEnv(10, [deeprm(20, 0.5, i) for i in range(10)], slots=5, copy=False)
     sizes = [int(np.prod(env.encoder.shape)), 20, 6]
     agent = Agent({"kind": "mlp", "sizes": sizes}, env.encoder, Settings(learner="reinforce", actor_lr=3e-3), 0)
-    assert imitate(env, agent, None, "sjf", 1) < imitate(env, agent, None, "sjf", 15) > [0.8]
+    assert imitate_jobsets(env, agent, None, "sjf", 1) < imitate_jobsets(env, agent, None, "sjf", 15) > [0.8]
 
 
 def tiny(system=deeprm_system, **changes):

@@ -21,8 +21,10 @@ from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.learn.agent import Agent
 from jobwise.learn.env import GpusVectorEnv
-from jobwise.learn.jobsets import Dice, epoch, imitate, play
+from jobwise.learn.imitation import imitate_jobsets
+from jobwise.learn.jobsets import Dice, play
 from jobwise.learn.losses import chosen, entropy
+from jobwise.learn.reinforce import epoch
 from jobwise.learn.settings import Settings
 from jobwise.policies import files
 from jobwise.policies.networks import Forward
@@ -230,7 +232,7 @@ def test_a_network_learns_to_do_what_a_rule_does():
     agent = Agent(
         {"kind": "slots", "sizes": [22, 32, 32, len(COUNTS)], "classes": len(COUNTS)}, env.encoder, Settings(actor_lr=1e-2)
     )
-    assert imitate(env, agent, None, "slot", 60, l2=0.0)[0] > 0.8
+    assert imitate_jobsets(env, agent, None, "slot", 60, l2=0.0)[0] > 0.8
 
 
 @pytest.mark.parametrize("how", ["published", "streaming", "pairs", "knapsack", "network"])

@@ -26,6 +26,7 @@ from jobwise.worlds.gpus.layouts import LAYOUTS
 from jobwise.worlds.gpus.live import LiveGpus
 from jobwise.worlds.gpus.rules import PICKERS, RULES
 from jobwise.worlds.gpus.world import NO_THETA, GpusSettings
+from jobwise.worlds.rows import taken
 
 FIXED: dict[str, Any] = {"mode": "none", "elastic": False}  # the world of those that pick jobs at their requests
 PREFIX, HEADING = "gpus", "jobs on GPU racks"
@@ -174,7 +175,7 @@ def _usual(rule: str) -> GpusRule:
 
 
 def _values(rule: GpusRule) -> dict[str, Any]:
-    world = {k: getattr(rule.world, k) for k in ("mode", "leave", "slots", "elastic")}
+    world = taken(rule.world, ("mode", "leave", "slots", "elastic"))
     return world | {"layout": rule.layout}
 
 

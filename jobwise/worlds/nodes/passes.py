@@ -21,7 +21,7 @@ from jobwise.jobs import DONE, QUEUED
 from jobwise.sim.kernel import advance, start
 from jobwise.sim.reset import renew
 from jobwise.sim.state import ENTERED, HEAP, LEFT, State
-from jobwise.worlds.rows import ACT, RENEW
+from jobwise.worlds.rows import ACT, RENEW, taken
 
 moment_dtype = np.dtype(
     [
@@ -98,8 +98,8 @@ def buffer(s: State, settings, limit: float, prior: np.ndarray) -> Nodes:
     """Return the memory of the world of the simulations of `s`; `settings`: a `world.Places`."""
     E, N, R = s.nodes["free"].shape
     moment = np.zeros(E, moment_dtype)
-    for key in ("joint", "burst", "ask_always", "avoid"):
-        moment[key] = getattr(settings, key)
+    for key, value in taken(settings, ("joint", "burst", "ask_always", "avoid")).items():
+        moment[key] = value
     moment["limit"], moment["seed"] = limit, s.sims["seed"]
     alone = np.append(np.arange(N), -1)[:, None]  # none is the last, as for slots
     parts = parts_of(N, settings.places) if settings.joint else alone

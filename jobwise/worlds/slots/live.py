@@ -10,6 +10,7 @@ from jobwise.cluster import Cluster
 from jobwise.decision import Decision, Reserve, Start, View, Wait
 from jobwise.jobs import RUNNING
 from jobwise.sim.reset import from_view
+from jobwise.worlds.rows import taken
 from jobwise.worlds.slots.passes import LOOK, catch_up, stand
 from jobwise.worlds.slots.tables import check, grid
 from jobwise.worlds.slots.world import SlotsSettings, SlotsWorld
@@ -73,7 +74,7 @@ class LiveSlots:
         if jobs <= g.colour.shape[1]:
             return
         names = PER_JOB if g.moment[0]["reserve"] else PER_JOB[:-1]  # without reservations nothing is held for later
-        tables = {name: getattr(g, name) for name in names}
+        tables = taken(g, names)
         self._world.grid = g._replace(
             **{name: np.pad(t, [(0, 0), (0, jobs), *[(0, 0)] * (t.ndim - 2)]) for name, t in tables.items()}
         )

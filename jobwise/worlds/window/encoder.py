@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from jobwise.sim.state import State
+from jobwise.worlds.rows import taken
 from jobwise.worlds.window.passes import show_running
 from jobwise.worlds.window.tables import Choices, running_dtype
 
@@ -43,7 +44,7 @@ class Encoder:
     def metadata(self) -> dict:
         """Return the metadata that a policy file keeps; `load` makes the encoder again."""
         keys = ("name", "version", "window", "settings", "scale", "nodes")
-        return {k: getattr(self, k) for k in keys} | {"shape": list(self.shape), "features": list(self.features)}
+        return taken(self, keys) | {"shape": list(self.shape), "features": list(self.features)}
 
     def buffers(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """(out [E, rows, features] float32, work [E, work] i4), zero, for `count` simulations."""

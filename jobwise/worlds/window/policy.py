@@ -15,6 +15,7 @@ from jobwise.policies.networks import WINDOW, Forward, choose
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.policies.parts import as_typed
 from jobwise.worlds import Live, World
+from jobwise.worlds.rows import taken
 from jobwise.worlds.window import encoders
 from jobwise.worlds.window.encoder import Encoder
 from jobwise.worlds.window.settings import WindowSettings
@@ -115,7 +116,7 @@ class WindowPolicy(NeuralPolicy):
 
     def save(self, path: str | Path) -> None:
         """Write the policy file, whole or not at all."""
-        act = {k: getattr(self.world, k) for k in ("mode", "backfill", "fill")}
+        act = taken(self.world, ("mode", "backfill", "fill"))
         network = {k: v for k, v in self.forward.spec.items() if k in ("kind", "sizes", "features")}
         meta = {
             "encoder": self.metadata,

@@ -19,6 +19,7 @@ from jobwise.sim.reset import NO_PLAN, EpisodePlan, from_view, plan_dtype
 from jobwise.sim.state import State, allocate
 from jobwise.workload import Workload
 from jobwise.worlds.render import machine
+from jobwise.worlds.rows import taken
 from jobwise.worlds.window.episodes import Episodes
 from jobwise.worlds.window.passes import BEGIN, ENDED, NOTHING, PASS, REFILL, STARTED, ask, go, resume
 from jobwise.worlds.window.rules import by_order
@@ -205,12 +206,12 @@ class WindowWorld(Windows):
     def arrays(self) -> dict[str, np.ndarray]:
         """All there is to go on from."""
         s, c, p = self.state, self.choices, self._plan
-        tables = {f"state_{k}": getattr(s, k) for k in ("sims", "jobs", "truth", "lists", "nodes")}
-        tables |= {f"choices_{k}": getattr(c, k) for k in ("moment", "queue", "interval", "report", "mask", "slots")}
+        tables = taken(s, ("sims", "jobs", "truth", "lists", "nodes"), "state_")
+        tables |= taken(c, ("moment", "queue", "interval", "report", "mask", "slots"), "choices_")
         if s.slices.shape[1] > 1:  # a machine of several resources
             tables |= {"state_slices": s.slices}
         tables |= {f"running_{k}": v for k, v in c.running._asdict().items()}
-        tables |= {f"plan_{k}": getattr(p, k) for k in ("row", "submit", "next")} | {"child": s.child}
+        tables |= taken(p, ("row", "submit", "next"), "plan_") | {"child": s.child}
         return tables | {"work": self._work, "over": self.done}
 
 
