@@ -16,6 +16,8 @@ from jobwise.errors import unknown
 from jobwise.jobs import DONE, FAILED, TAU
 from jobwise.sim.dag import graph, ranks
 
+DAY_S = 86400.0  # s: jobs that wait longer are counted
+
 
 class Finished(Protocol):
     """The part of a finished simulation that metrics read: a `jobwise.record.Record`."""
@@ -241,6 +243,7 @@ def summary(r: Finished) -> dict[str, float]:
         "p95_wait": float(q[1]),
         "p99_wait": float(q[2]),
         "max_wait": float(w.max()),
+        "over_a_day": float((w > DAY_S).mean()),
         "turnaround": float(turnaround(r).mean()),
         "makespan": span,
         "utilisation": utilisation(r),

@@ -11,8 +11,7 @@ from jobwise.cli.groups import LogPart, Output, Parallel, Replay, grouped
 from jobwise.cli.options import Log, check_outputs, in_slots, noticed, open_log, policy_option, times
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import show
-from jobwise.compare.against import against, verdicts
-from jobwise.compare.answer import other_way
+from jobwise.compare.against import against, to_dict
 from jobwise.compare.origins import origins
 from jobwise.compare.procedure import both_ways
 from jobwise.errors import InputError
@@ -50,6 +49,7 @@ class Judging:
             "--origins", min=1, max=6, help="Choose on the jobs before t, judge on the tenth after it; t = 0.4 … 0.9."
         ),
     ] = None
+    all: All = False
 
 
 @grouped
@@ -67,7 +67,7 @@ def compare(
     parallel: Parallel = Parallel(),
     output: Output = Output(),
 ) -> None:
-    """Compare schedulers on the same jobs: the whole log and windows of it, with intervals.
+    """Compare schedulers on the same jobs, in one continuous replay of the log, with intervals.
 
     With --split the best rule and guard of the earlier jobs, and of the later ones in hindsight, join in; with --origins
     the rule chosen at each origin is the reference. Where many jobs outlive their request, both ways are shown.
@@ -93,14 +93,14 @@ def compare(
     with progress(f"comparing {len(resolved)} schedulers") as step, parallel.workers():
         c, other = both_ways(w, resolved, since=split or 0.0, progress=step, trade_off=bool(report), **settings)
     learnt = [p for p, x in enumerate(resolved if split else []) if x.about or x.name == NAME]  # `jobwise` is in no rule table
-    ours = learnt[0] if learnt else None
+    ours = learnt[-1] if learnt else None
     judged = result(
         c,
-        verdicts=verdicts(c, learnt, bound),
+        learnt=learnt,
         other=other,
-        beside=other_way(c, other, kill, ours) if other else "",
-        ours=ours if report else None,
+        ended=kill,
         day=day if report else None,
+        everything=judging.all,
         data=_beside_rules(c, learnt, bound) if split else {},
     )
     if report and ours is not None:
@@ -113,12 +113,8 @@ def compare(
 
 def _beside_rules(c, learnt: list[int], bound: float) -> dict:
     """For JSON: the policies that were learnt against the best in hindsight and against the fair best."""
-    effects = against(c, learnt, bound)
-    names = ("against_best_rule", "against_fair_best")
-    return {
-        name: [{"policy": c.policies[p]} | (x[k] or {}) for p, x in zip(learnt, effects, strict=True) if x[k]]
-        for k, name in enumerate(names)
-    }
+    both, names = against(c, learnt, bound), ("against_best_rule", "against_fair_best")
+    return {name: [to_dict(c, x, bound) for pair in both if (x := pair[k]) is not None] for k, name in enumerate(names)}
 
 
 def _check(j: Judging, day: float | None) -> float:

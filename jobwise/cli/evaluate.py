@@ -13,8 +13,7 @@ from jobwise.cli.groups import LogPart, Output, Parallel, grouped
 from jobwise.cli.options import LOG_HELP, Kill, Run, Seed, check_outputs, noticed, open_log, policy_option
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import show
-from jobwise.compare.against import against, verdicts
-from jobwise.compare.answer import other_way
+from jobwise.compare.against import against, to_dict
 from jobwise.compare.baselines import rules
 from jobwise.compare.origins import origins
 from jobwise.compare.procedure import both_ways
@@ -42,6 +41,7 @@ class Evaluating:
     window: Annotated[Optional[int], typer.Option("--window", min=2, help="Jobs per window.")] = None
     shakes: Annotated[Optional[int], typer.Option("--shakes", min=0, max=1000, help="Default: 4.")] = None
     kill: Kill = False
+    all: All = False
 
     @property
     def usual(self) -> bool:
@@ -123,12 +123,12 @@ def _on_log(asked: Question):
     curve = Path(asked.folder) / "metrics.jsonl"
     return result(
         c,
-        verdicts=verdicts(c, [ours]),
+        learnt=[ours],
         other=other,
-        beside=other_way(c, other, asked.judging.kill, ours) if other else "",
-        ours=ours,
+        ended=asked.judging.kill,
+        everything=asked.judging.all,
         curve=curve if curve.is_file() else None,
-        data={"against_best_rule": best, "against_fair_best": fair},
+        data={"against_best_rule": to_dict(c, best), "against_fair_best": fair and to_dict(c, fair)},
     )
 
 

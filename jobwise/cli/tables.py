@@ -52,7 +52,8 @@ def print_table(title: str, columns: list[str], rows: list[list[str]], left: int
     words = [[*name.split(), *(w for row in rows for w in row[i].split())] for i, name in enumerate(columns)]
     widths = [min(max(map(len, w), default=0), 28 if i == 0 else 14) for i, w in enumerate(words)]  # of unbroken words
     limit = _limit()
-    if limit and sum(widths) + 2 * len(columns) > limit:  # some would be cut: row by row
+    gap = 2 if not limit or sum(widths) + 2 * len(columns) <= limit else 1
+    if limit and sum(widths) + gap * len(columns) > limit:  # some would be cut: row by row
         say(title)
         for row in rows:
             say(
@@ -61,7 +62,7 @@ def print_table(title: str, columns: list[str], rows: list[list[str]], left: int
                 + "; ".join(f"{name} {cell}" for name, cell in zip(columns[1:], row[1:], strict=True) if cell)
             )
         return
-    table = Table(title=Text(plain(title)), title_justify="left", box=SIMPLE, pad_edge=False)
+    table = Table(title=Text(plain(title)), title_justify="left", box=SIMPLE, pad_edge=False, padding=(0, 1) if gap == 2 else (0, 1, 0, 0))
     for i, name in enumerate(columns):
         table.add_column(Text(name), justify="left" if i < left else "right", overflow="fold", min_width=widths[i])
     for row in rows:
@@ -117,13 +118,12 @@ def show(result, as_json: bool, report: str | None = None) -> None:
     if as_json:
         print_json(result.to_dict())
         return
-    if result.head:
-        say(result.head + "\n")
-    for text in [*result.answer, *result.cautions]:
-        say(text)
+    for text in [result.head, *result.cautions]:
+        if text:
+            say(text)
     for table in result.tables:
         _print(table)
-    for text in [*result.after, *result.notes]:
+    for text in [*result.answer, *result.after, *result.notes]:
         if text:
             say(text)
     if result.lines:
@@ -135,9 +135,7 @@ def show(result, as_json: bool, report: str | None = None) -> None:
 
 
 def _print(table) -> None:
-    """Print a table with the columns that there is room for; long names are broken."""
-    columns = width()
-    fit = [i for i, c in enumerate(table.columns) if getattr(c, "at", 0) <= columns < getattr(c, "below", 1 << 30)]
-    cells = [[str(row[i]) for i in fit] for row in table.rows]
-    rows = [[broken(row[0], 16 if columns < NARROW else 40), *row[1:]] for row in cells]
-    print_table(table.title, [str(table.columns[i]) for i in fit], rows, table.left)
+    """Print a table; long names are broken."""
+    rows = [[str(x) for x in row] for row in table.rows]
+    rows = [[broken(row[0], 16 if width() < NARROW else 40), *row[1:]] for row in rows]
+    print_table(table.title, [str(x) for x in table.columns], rows, table.left)

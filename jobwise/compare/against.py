@@ -1,109 +1,59 @@
-"""Policies against the best rules of a comparison, in numbers and words."""
+"""Policies against the best rules of a comparison: the one that was best on the earlier jobs, and the best in hindsight."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import inf, isnan
+from collections.abc import Sequence
+from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
-from jobwise.compare.comparison import Comparison
+from jobwise.compare.comparison import Comparison, verdict_of
 from jobwise.compare.intervals import Effect, claims
 
 
-def against(c: Comparison, ours: Sequence[int], bound: float = inf) -> list[tuple[dict, dict | None]]:
-    """Return for each policy of `ours` (against the best in hindsight, against the fair best), in numbers and words.
+class Beside(NamedTuple):
+    """A policy beside a rule, by their places in a comparison: the change in a typical block of time, the verdict, and why."""
 
-    On windows; with a bound on waits in the continuous replay, and in hindsight against those that keep it in every replica.
-    A sentence says lower or higher only where Student's t, adjusted over `ours` (Holm), and sign flips carry it.
+    policy: int
+    rule: int
+    change: Effect
+    claimed: bool
+    verdict: str
+    why: str
+
+
+def against(c: Comparison, ours: Sequence[int], bound: float = inf) -> list[tuple[Beside, Beside | None]]:
+    """Return for each policy of `ours` (against the best rule in hindsight, against the best of the earlier jobs).
+
+    With a bound on waits the best in hindsight is one that keeps it in every replica. Verdicts are adjusted over `ours` (Holm).
     """
-    keeps = bound < inf
-    geometric = [float(np.log(x).mean()) for x in (c.blocks if keeps else c.windows["bounded_slowdown"])]
-    first = _first(c)
+    geometric = [float(np.log(x).mean()) for x in c.blocks]
+    first = first_of(c)
 
     def best(p: int) -> int:
         others = [q for q in range(len(c.policies)) if q != p]
-        return min((q for q in others if not keeps or q == first or c.keeps(q, bound, first)), key=lambda q: geometric[q])
+        return min((q for q in others if bound == inf or q == first or c.keeps(q, bound, first)), key=lambda q: geometric[q])
 
-    hindsight = _all(c, ours, [best(p) for p in ours], bound, _hindsight)
-    fair = [None] * len(ours) if c.fair is None else _all(c, ours, [c.fair] * len(ours), bound, _fair)
+    hindsight = _all(c, ours, [best(p) for p in ours])
+    fair = [None] * len(ours) if c.fair is None else _all(c, ours, [c.fair] * len(ours))
     return list(zip(hindsight, fair, strict=True))
 
 
-def verdicts(c: Comparison, ours: Sequence[int], bound: float = inf) -> list[str]:
-    """Return for each policy of `ours` what it does against the first scheduler, against the rule that did best before, and
-    against the best in hindsight: a sentence each."""
-    sentences = []
-    beside_first = _all(c, ours, [_first(c)] * len(ours), bound, _whole)
-    for start, (hindsight, fair) in zip(beside_first, against(c, ours, bound), strict=True):
-        sentences += [x["verdict"] for x in (start, fair, hindsight) if x]
-        if hindsight["rule"] in (start["rule"], fair and fair["rule"]):
-            sentences.pop()  # it would be said twice
-    return sentences
-
-
-def _first(c: Comparison) -> int:
+def first_of(c: Comparison) -> int:
+    """Return the place of FCFS with EASY, whose longest wait bounds are multiples of; without it of the first policy."""
     return c.policies.index("fcfs+easy") if "fcfs+easy" in c.policies else 0
 
 
-def _all(c: Comparison, ours: Sequence[int], rules: Sequence[int], bound: float, sentence: Callable[..., str]) -> list[dict]:
-    """Each policy of `ours` beside its rule, in numbers and in a `sentence` (c, policy, rule, bound, change)."""
-    effects = [(c.change_whole if bound < inf else c.change)(p, q) for p, q in zip(ours, rules, strict=True)]
-    sure = claims(effects)
-    if sentence is _whole and bound == inf and not any(rules):  # the table's own claims, adjusted for all that are in it
-        sure = [c.claimed[p] for p in ours]
-    comparisons = []
-    for p, q, e, claimed in zip(ours, rules, effects, sure, strict=True):
-        middle, least, most = c.waits(p, q)
-        ratio = {"median": middle, "least": least, "most": most}
-        text = sentence(c, p, q, bound, f"{e.text()} block by block, {_word(e, claimed)}")
-        numbers = {"rule": c.policies[q]} | e.to_dict() | {"claimed": claimed, "longest_wait_ratio": ratio}
-        comparisons.append(numbers | {"kept": c.keeps(p, bound, _first(c)), "verdict": text})
-    return comparisons
+def _all(c: Comparison, ours: Sequence[int], rules: Sequence[int]) -> list[Beside]:
+    effects = [c.change(p, q) for p, q in zip(ours, rules, strict=True)]
+    rows = zip(ours, rules, effects, claims(effects), strict=True)
+    return [Beside(p, q, e, sure, *verdict_of(e, sure)) for p, q, e, sure in rows]
 
 
-def _mean(c: Comparison, p: int, bound: float) -> str:
-    """The mean bounded slowdown that a sentence names: of the continuous replay where there is a bound, else on windows."""
-    return f"{c.whole[p]['bounded_slowdown'] if bound < inf else float(c.windows['bounded_slowdown'][p].mean()):,.1f}"
-
-
-def _within(bound: float) -> str:
-    return f" within {bound:g} times" if bound < inf else ""
-
-
-def _whole(c: Comparison, p: int, rule: int, bound: float, change: str) -> str:
-    where = "on later jobs, in one continuous replay" if bound < inf else "on windows"
-    means = f"{_mean(c, p, bound)} against {_mean(c, rule, bound)} of {c.policies[rule]}"
-    return f"{c.policies[p]}: mean bounded slowdown {means} {where}: {change}. {_waits(c, p, bound)}"
-
-
-def _fair(c: Comparison, p: int, rule: int, bound: float, change: str) -> str:
-    best = f"The rule that did best on the earlier jobs{_within(bound)}, of all that were tried, is {c.policies[rule]}"
-    return f"{best}: mean {_mean(c, rule, bound)}; {c.policies[p]} against it: {change}. {_waits(c, rule, bound)}"
-
-
-def _hindsight(c: Comparison, p: int, rule: int, bound: float, change: str) -> str:
-    best = f"In hindsight, on these very jobs, {c.policies[rule]} is the best of this table{_within(bound)}"
-    return f"{best}: mean {_mean(c, rule, bound)}; {c.policies[p]} against it: {change}."
-
-
-def _waits(c: Comparison, p: int, bound: float) -> str:
-    """The longest wait of policy p against that of FCFS with EASY, and whether the bound is kept."""
-    first = _first(c)
-    if p == first:
-        return ""
-    ratios = c.wait_ratios(p, first)
-    text = f"Its longest wait is {np.median(ratios):.2f} times that of {c.policies[first]}"
-    if bound == inf:
-        return f"{text} (at most {max(ratios):.2f})."
-    broken = sum(x > bound for x in ratios)
-    how = f"exceeded in {broken} of {len(ratios)} replays ({max(ratios):.2f} at most)" if broken else "kept in every replay"
-    return f"{text}; at most {bound:g} was asked for: {how}."
-
-
-def _word(e: Effect, sure: bool) -> str:
-    if sure:
-        return "lower" if e.change < 0 else "higher"
-    if isnan(e.low) or e.low > 0 or e.high < 0:
-        return f"not to be claimed from {e.blocks} blocks of time"
-    return "not to be told from it"
+def to_dict(c: Comparison, x: Beside, bound: float = inf) -> dict:
+    """Return a policy beside a rule for JSON."""
+    middle, least, most = c.waits(x.policy, x.rule)
+    waits = {"longest_wait_times": c.times(x.policy, x.rule), "longest_wait_ratio": {"median": middle, "least": least, "most": most}}
+    about = {"policy": c.policies[x.policy], "rule": c.policies[x.rule], "verdict": x.verdict, "why": x.why, "claimed": x.claimed}
+    return about | x.change.to_dict() | waits | {"kept": c.keeps(x.policy, bound, first_of(c))}

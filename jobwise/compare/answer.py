@@ -1,72 +1,114 @@
-"""The answer of a comparison in at most three sentences: who is better, by how much and how surely, at what price in waits."""
+"""The answer of a comparison in at most four sentences: who is better and how surely, at what price in waits, beside which rule
+that one would have chosen, and what this does not show."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 
-from jobwise.compare.comparison import LONGER, Comparison
+from jobwise.compare.against import Beside, against, first_of
+from jobwise.compare.comparison import BETTER, FEW, LONGER, WORSE, Comparison, hours
 from jobwise.workloads.transform import overruns
 
 
-def _better(c: Comparison) -> list[int]:
-    """The policies that may be claimed to be better than the first."""
-    return [p for p in range(1, len(c.policies)) if c.claimed[p] and c.change(p).change < 0]
-
-
 def best(c: Comparison) -> int:
-    """Return the policy with the lowest change on windows among the claimed, or, where none is, of all."""
-    return min(_better(c) or range(1, len(c.policies)), key=lambda p: c.change(p).change)
+    """Return the scheduler with the lowest change among those that are better than the first, or, where none is, of all."""
+    every = range(1, len(c.policies))
+    return min([p for p in every if c.verdict(p) == BETTER] or every, key=lambda p: c.change(p).change)
 
 
-def answer(c: Comparison) -> list[str]:
-    """Return at most three sentences: the scheduler that is best on windows, and whether that may be claimed; its mean and its
-    longest wait where the whole log is simulated continuously; the best of those that keep the longest wait."""
+def answer(c: Comparison, learnt: Sequence[int] = (), other: Comparison | None = None, ended: bool = False) -> list[str]:
+    """Return at most four sentences on the scheduler that was learnt, or on the best of a comparison.
+
+    Parameters
+    ----------
+    c : Comparison
+        What was compared.
+    learnt : sequence of int
+        The places of learnt schedulers: they are judged against the best rules, too. The last one is spoken of.
+    other : Comparison, optional
+        The same with jobs ended at their request, or not.
+    ended : bool
+        Are they ended at it in `c`?
+    """
     if not c.queues:
         return ["This log has hardly a queue: no order matters on it. Scale its load (--load 0.9), or take another log."]
+    beyond = [overrun(c, other, ended)] if other else []
     if len(c.policies) < 2:
-        return []
-    base = c.policies[0]
-    better, first = _better(c), best(c)
-    e, count = c.change(first), len(c.policies) - 1
-    if better:
-        sure = f"95 % interval {e.low:+.0%} to {e.high:+.0%}" + (f", adjusted for {count} comparisons" if count > 1 else "")
-        said = [f"{c.policies[first]}: its bounded slowdown is {-e.change:.0%} lower than that of {base} ({sure})."]
-    elif e.change < 0:
-        said = [f"No scheduler here can be said to be better than {base}: {c.policies[first]} has {e.text()}; {c.why(first)}."]
-    else:
-        return [f"No scheduler here is better than {base}: the next one, {c.policies[first]}, has {e.text()}."]
-    ours, its = (c.whole[p]["bounded_slowdown"] for p in (first, 0))
-    whole = f"{ours:,.1f} against {its:,.1f} (typical block of time: {c.change_whole(first).text()})"
-    said.append(f"Simulated continuously, its mean is {whole}, and its {c.price(first)}.")
-    limit = LONGER if c.bound == inf else c.bound
-    safe = [p for p in better if c.keeps(p, limit)]
-    if not better:
-        return said
-    if first in safe:
-        said.append(f"Its longest wait is within {limit:g} times that of {base} in every replay.")
-    elif safe:
-        kept = min(safe, key=lambda p: c.change(p).change)
-        said.append(
-            f"Of those that keep the longest wait within {limit:g} times in every replay, {c.policies[kept]} is best: "
-            f"its slowdown is {-c.change(kept).change:.0%} lower."
-        )
-    else:
-        said.append(f"No scheduler that is better keeps the longest wait within {limit:g} times {base}'s in every replay.")
-    return said
+        return beyond
+    p = learnt[-1] if learnt else best(c)
+    said = [_standing(c, p, bool(learnt)), _price(c, p, bool(learnt))]
+    if not learnt:
+        return [*said, *(beyond or ["Not shown: how users would have reacted to other waits."])]
+    hindsight, fair = against(c, learnt, c.bound)[-1]
+    if fair and fair.rule != hindsight.rule:
+        said.append(_fair(c, fair))
+    if hindsight.rule != first_of(c):
+        said.append(_hindsight(c, hindsight, bool(fair) and fair is not None and fair.rule == hindsight.rule))
+    return [*said, *beyond][:4]
 
 
-def other_way(c: Comparison, other: Comparison, kill: bool, ours: int | None = None) -> str:
-    """Return what ending jobs at their request (or, where `kill` is set, letting them run on) would change, in a sentence: of
-    policy `ours`, by default of the one that `answer` names."""
-    share = f"{overruns(c.workload):.0%} of the jobs outlive their request and {'are ended at it' if kill else 'run on'} here; "
-    how = "if they ran on" if kill else "if they were ended at it (--kill)"
+def _standing(c: Comparison, p: int, learnt: bool) -> str:
+    """Is policy p better than the first, and how surely?"""
+    name, base, e, (verdict, why) = c.policies[p], c.policies[0], c.change(p), c.judged(p)
+    count = len(c.policies) - 1
+    if verdict in (BETTER, WORSE):
+        low, high = sorted((abs(e.low), abs(e.high)))
+        sure = f"95 % interval {low:.0%} to {high:.0%}" + (f", adjusted for {count} comparisons" if count > 1 else "")
+        way = "lower" if verdict == BETTER else "higher"
+        return f"{name} is {verdict} than {base}: slowdown {abs(e.change):.0%} {way} in a typical block of time ({sure})."
+    none = "" if learnt or count == 1 else f"No scheduler here is better than {base}. "
+    whether = f"{verdict} whether it is better than {base}" if verdict == FEW else f"{verdict} from {base}"
+    return f"{none}{name}: {whether} ({e.text()} in a typical block of time{f'; {why}' if why else ''})."
+
+
+def _price(c: Comparison, p: int, learnt: bool) -> str:
+    """The longest wait of policy p, and whether a bound is kept; else the best of those that keep LONGER times."""
+    first, limit = first_of(c) if c.bound < inf else 0, LONGER if c.bound == inf else c.bound
+    wait = f"Its longest wait is {hours(c.whole[p]['max_wait'])} h, {c.times(p, first):.2f} times that under {c.policies[first]}"
+    if c.bound < inf:
+        ratios = c.wait_ratios(p, first)
+        broken = sum(x > limit for x in ratios)
+        how = f"exceeded in {broken} of {len(ratios)} replays" if broken else "kept in every replay"
+        return f"{wait}; at most {limit:g} was asked for: {how}."
+    better = [q for q in range(1, len(c.policies)) if c.verdict(q) == BETTER]
+    safe = [q for q in better if c.keeps(q, limit)]
+    if learnt or p in safe or not better:
+        return f"{wait}."
+    if not safe:
+        return f"{wait}; no scheduler that is better stays within {limit:g} times."
+    kept = min(safe, key=lambda q: c.change(q).change)
+    return f"{wait}. Of those that stay within {limit:g} times, {c.policies[kept]} is best ({c.change(kept).text()})."
+
+
+def _fair(c: Comparison, x: Beside) -> str:
+    """A policy against the rule that one would have chosen."""
+    rule, name, first = c.policies[x.rule], c.policies[x.policy], first_of(c)
+    mean, times = c.whole[x.rule]["bounded_slowdown"], c.times(x.rule, first)
+    chosen = f"The rule that was best on the earlier jobs, {rule}, has slowdown {mean:,.1f} and {times:.2f} times the longest wait"
+    return f"{chosen}; {name} against it: {_word(x)}."
+
+
+def _hindsight(c: Comparison, x: Beside, also: bool) -> str:
+    """A policy against the best rule in hindsight; `also`: it was the best on the earlier jobs, too."""
+    name, mean = c.policies[x.policy], c.whole[x.rule]["bounded_slowdown"]
+    rule = f"the best rule {'before and ' * also}in hindsight, {c.policies[x.rule]} (slowdown {mean:,.1f})"
+    if x.verdict == BETTER:
+        return f"{name} is better even than {rule}: {x.change.text()}."
+    return f"Not shown: that {name} is better than {rule}. Against it: {_word(x)}."
+
+
+def _word(x: Beside) -> str:
+    return f"{x.verdict}, {x.change.text()}"
+
+
+def overrun(c: Comparison, other: Comparison, ended: bool) -> str:
+    """Return what ending jobs at their request (or, where they are ended here, letting them run on) would change."""
+    share = f"{overruns(c.workload):.0%} of the jobs outlive their request and {'are ended at it' if ended else 'run on'} here; "
+    how = "if they ran on" if ended else "ended at it (--end-at-limit)"
     first = c.policies[0]
     if len(c.policies) < 2:
         means = f"{other.whole[0]['bounded_slowdown']:,.1f} instead of {c.whole[0]['bounded_slowdown']:,.1f}"
-        return f"{share}{how} the mean bounded slowdown of {first} would be {means}."
-    p = best(c) if ours is None else ours
-    turned = [n for q, n in enumerate(c.policies) if q and c.claimed[q] != other.claimed[q]]
-    same = "the same could be claimed" if any(c.claimed) else f"no difference from {first} could be claimed either"
-    changed = f"other differences from {first} could be claimed ({', '.join(turned)})" if turned else same
-    own = f"{c.policies[p]} would have {other.change(p).text()} instead of {c.change(p).text()}"
-    return f"{share}{how}, {own}, and {changed}."
+        return f"{share}{how}, the mean slowdown of {first} would be {means}."
+    turned = [f"{n} {other.verdict(p)}" for p, n in enumerate(c.policies) if p and c.verdict(p) != other.verdict(p)]
+    return f"{share}{how}, {'other verdicts: ' + ', '.join(turned) if turned else 'every verdict is the same'}."

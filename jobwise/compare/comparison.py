@@ -1,7 +1,12 @@
-"""What a comparison has found, in numbers and in words that claim no more than they carry."""
+"""What a comparison has found, in numbers, and in verdicts that claim no more than they carry.
+
+One effect has one number and one verdict: the change of bounded slowdown in one continuous replay of the log, per block of time.
+Windows of the log are a second look, in reports and behind `--all`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, isnan
@@ -20,7 +25,24 @@ from jobwise.workloads.transform import recorded, statistics
 
 REPLAYS = 4  # time-shifted replicas of the continuous replay, at most
 IDLE = 1.3  # where no scheduler has a higher mean bounded slowdown in the continuous replay, there is no queue
-LONGER = 1.2  # times the longest wait: what a headline calls kept
+LONGER = 1.2  # times the longest wait: what an answer calls kept
+BETTER, WORSE, OPEN, FEW = "better", "worse", "no significant difference", "too few jobs to say"  # the verdicts
+
+
+def verdict_of(e: Effect, sure: bool) -> tuple[str, str]:
+    """(the verdict on an effect that may be claimed, or not; why, where it is not plain from the interval)."""
+    if sure:
+        return (BETTER if e.change < 0 else WORSE), ""
+    if isnan(e.low):
+        return FEW, f"they make {several(e.blocks, 'block')} of time, and {LEAST} are needed"
+    if e.flips >= 0.05 and (e.low > 0 or e.high < 0):
+        return FEW, f"they make {several(e.blocks, 'block')} of time, and an exact test of these gives p = {e.flips:.2f}"
+    return OPEN, "" if e.low <= 0 <= e.high else "its interval does not hold among so many comparisons at once (Holm)"
+
+
+def several(count: int, what: str) -> str:
+    """Return as in "1 block", "3 blocks"."""
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,13 +80,13 @@ class Comparison:
         return [{k: float(np.mean([s[k] for s in every])) for k in every[0]} for every in self.replays]
 
     def change(self, p: int, base: int = 0) -> Effect:
+        """Return the change of bounded slowdown against policy `base` in the continuous replay, in a typical block of time."""
+        return continuous(self.blocks[base], self.blocks[p])
+
+    def change_in_windows(self, p: int, base: int = 0) -> Effect:
         """Bounded slowdown of windows against policy `base`: geometric mean, 95 % by Student's t over blocks of two windows."""
         x = self.windows["bounded_slowdown"]
         return compared(x[base], x[p])
-
-    def change_whole(self, p: int, base: int = 0) -> Effect:
-        """Return the change in the continuous replay, over its blocks."""
-        return continuous(self.blocks[base], self.blocks[p])
 
     def totals(self, p: int, metric: str = "bounded_slowdown", base: int = 0) -> RatioOfMeans:
         """Ratio of the means over windows of a metric, its interval, and the largest window's share."""
@@ -89,6 +111,10 @@ class Comparison:
         """[P] may a difference from the first be claimed? By Holm's adjustment over the policies, if sign flips agree."""
         return [False, *claims([self.change(p) for p in range(1, len(self.policies))])]
 
+    def times(self, p: int, base: int = 0) -> float:
+        """Return the longest wait in the continuous replay as a multiple of that of `base`, of means over replicas."""
+        return max(self.whole[p]["max_wait"], 1.0) / max(self.whole[base]["max_wait"], 1.0)
+
     @property
     def queues(self) -> bool:
         """Is there a queue to speak of, in the continuous replay? Without one no order matters."""
@@ -112,50 +138,49 @@ class Comparison:
         points = [(s["bounded_slowdown"], s["max_wait"]) for s in self.whole]
         return [i for i, a in enumerate(points) if not any(b[0] <= a[0] and b[1] <= a[1] and b != a for b in points)]
 
-    def price(self, p: int, base: int = 0) -> str:
-        """The longest wait against that of `base`, in words: a number and its range."""
-        middle, least, most = self.waits(p, base)
-        over = f" ({least:.2f} to {most:.2f} over {len(self.replays[p]) + 1} replays)" if self.shakes else ""
-        return f"longest wait {middle:.2f} times that of {self.policies[base]}{over}"
-
-    def why(self, p: int) -> str:
-        """Why a difference of policy p from the first is not claimed."""
-        e, count = self.change(p), len(self.policies) - 1
-        blocks = f"{len(self.first_row)} windows make {e.blocks} block{'s' * (e.blocks != 1)} of time"
-        if isnan(e.low):
-            return f"too few windows to claim anything: {blocks}, and {LEAST} are needed"
-        if e.low <= 0 <= e.high:
-            return "no difference can be claimed, for the interval holds 0"
-        if e.flips >= 0.05:
-            return f"too few windows to claim it: {blocks}, and the exact test over them gives p = {e.flips:.2f}"
-        return f"not to be claimed among {count} comparisons at once (Holm)"
-
     def verdict(self, p: int) -> str:
-        """Policy p against the first in one sentence; a difference is claimed only where the test carries it."""
-        name, base = self.policies[p], self.policies[0]
+        """Return what policy p is against the first: "better", "worse", "no significant difference", "too few jobs to say"."""
+        return self.judged(p)[0]
+
+    def judged(self, p: int) -> tuple[str, str]:
+        """(the verdict on policy p against the first, why)."""
         if not self.queues:
-            return f"{name}: this log has hardly a queue, and says nothing about {name} against {base}."
-        e = self.change(p)
-        if not self.claimed[p]:
-            return f"{name}: bounded slowdown {e.text()} against {base}, {self.why(p)}; {self.price(p)}."
-        word = "lower" if e.change < 0 else "higher"
-        return f"{name}: bounded slowdown {e.text()}, {word} than {base}; {self.price(p)}."
+            return FEW, "this log has hardly a queue, and without one no order matters"
+        return verdict_of(self.change(p), self.claimed[p])
+
+    def frame(self) -> Any:
+        """Return the table of the comparison as a pandas.DataFrame, a row a scheduler. Raises InputError without pandas."""
+        return imported("jobwise.report.frames:comparison")(self)
 
     def __repr__(self) -> str:
-        """Five lines at most: the log, the three schedulers with the lowest mean, what else there is."""
-        w, x = self.workload, self.windows["bounded_slowdown"].mean(axis=(1, 2))
-        head = f"Comparison of {len(x)} schedulers on {w.name}: {len(w):,} jobs, {len(self.first_row)} windows of "
-        lines = [f"{head}{self.window_jobs:,}"]
-        for p in np.argsort(x, kind="stable")[:3]:
-            change = "the reference" if p == 0 else f"{self.change(p).text()}{' (claimed)' * self.claimed[p]}"
-            longest = self.whole[p]["max_wait"] / 3600
-            lines.append(f"  {self.policies[p]}: bounded slowdown {x[p]:,.2f}, {change}; longest wait {longest:,.1f} h")
-        return "\n".join([*lines, "  .verdict(p) in words, .to_dict() all numbers, .write_report('out.html') figures"])
+        """The log, the table of the schedulers, and what else there is."""
+        lines = [self.compared, "", *(" ".join(cells).rstrip() for cells in _aligned(HEADS, self.rows()))]
+        return "\n".join([*lines, "", ".frame() for pandas, .to_dict() all numbers, .write_report('out.html') figures"])
+
+    @property
+    def compared(self) -> str:
+        """What was compared, in a sentence."""
+        w, replays = self.workload, len(self.replays[0])
+        means = f", means of {replays} time-shifted replicas" if self.shakes and replays > 1 else ""
+        machine = w.cluster.words
+        return f"{len(w):,} jobs of {w.name} on {machine}, in one continuous replay per scheduler{means}."
+
+    def rows(self) -> list[list[str]]:
+        """The table of the comparison as text: a row a scheduler, and one of what the site recorded. Columns: HEADS."""
+        rows = []
+        for p, name in enumerate(self.policies):
+            s, first = self.whole[p], p == 0
+            row = [name, f"{s['bounded_slowdown']:,.1f}", "reference" if first else self.change(p).text(), hours(s["max_wait"])]
+            rows.append([*row, _times(self.times(p)), f"{s['over_a_day']:.1%}", "" if first else self.verdict(p)])
+        if site := recorded(self.workload):
+            rows.append(["as recorded", f"{site['bounded_slowdown']:,.1f}", "", hours(site["max_wait"]), "", "", ""])
+        return rows
 
     def to_dict(self) -> dict:
         """Everything but the records, for JSON."""
         whole, claims, ranks, pareto = self.whole, self.claimed, self.ranks(), self.pareto()
         adjusted = [float("nan"), *holm([self.change(p).p for p in range(1, len(self.policies))])]
+        in_windows = [self.change_in_windows(p) for p in range(len(self.policies))]
         rows = []
         for p, name in enumerate(self.policies):
             won, tied, lost = self.wins(p)
@@ -166,17 +191,19 @@ class Comparison:
                     "logged": self.logged[p],
                     "whole": whole[p],
                     "windows": {m: float(x[p].mean()) for m, x in self.windows.items()},
+                    "verdict": self.verdict(p) if p else "reference",
+                    "why": self.judged(p)[1] if p else "",
                     "against_first": self.change(p).to_dict() | {"p_holm": adjusted[p], "claimed": claims[p]},
-                    "totals_against_first": {m: vars(self.totals(p, m)) for m in self.windows},
-                    "whole_against_first": self.change_whole(p).to_dict(),
+                    "longest_wait_times": self.times(p),
                     "longest_wait_ratio": {"median": middle, "least": least, "most": most},
+                    "windows_against_first": in_windows[p].to_dict(),
+                    "totals_against_first": {m: vars(self.totals(p, m)) for m in self.windows},
                     "mark": self.marks[p],
                     "rank": float(ranks[p]),
                     "windows_won": won,
                     "windows_tied": tied,
                     "windows_lost": lost,
                     "pareto": p in pareto,
-                    "verdict": self.verdict(p) if p else "the reference",
                     "by": {by: metrics.breakdown(self.records[p], by) for by in metrics.CLASSES},
                 }
             )
@@ -199,6 +226,28 @@ class Comparison:
         imported("jobwise.report.comparison:write_report")(self, path, force=force, **settings)  # by name: it needs this class
 
 
+HEADS = ("scheduler", "mean slowdown", "change [95 %]", "longest wait h", "x ref", "over 1 day", "verdict")  # of `rows`
+
+
+def hours(seconds: float) -> str:
+    """Return seconds as hours: "0.4", "134.9", "12,356"."""
+    return f"{seconds / 3600:,.1f}" if seconds < 1e6 else f"{seconds / 3600:,.0f}"
+
+
+def _times(x: float) -> str:
+    return f"{x:.2f}" if x < 100 else f"{x:,.0f}"
+
+
+def _aligned(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The heads and rows as text of equal width by column: the first and the last column flush left."""
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    left = {0, len(heads) - 1}
+    return [
+        [f"{x:<{n}}" if i in left else f"{x:>{n}}" for i, (x, n) in enumerate(zip(row, widths, strict=True))]
+        for row in (heads, *rows)
+    ]
+
+
 def conventions(c: Comparison) -> list[str]:
     """How the numbers were made, for people who compare them with others'."""
     w = c.workload
@@ -219,7 +268,8 @@ def conventions(c: Comparison) -> list[str]:
         "Bounded slowdown: max((wait + run) / max(run, 10 s), 1); run: the time executed, wait: the rest until the job's end.",
         f"Windows: {len(c.first_row)} of {c.window_jobs:,} consecutive jobs, as many before each not counted; {shifted}.",
         f"The whole log in one continuous replay: {replays}.",
-        "Changes: geometric mean over windows, 95 % by Student's t over blocks of two windows (in the continuous replay: of as "
-        "many jobs); no interval below 6 blocks; a claim needs Holm's adjustment over all policies and the sign-flip test.",
+        "Changes: in the continuous replay the geometric mean over blocks of time as long as two windows, 95 % by Student's t "
+        "with the correlation of neighbours and the variance over replicas; no interval below 6 blocks. Better and worse need "
+        "Holm's adjustment over all schedulers and an exact sign-flip test. In windows: the same over blocks of two windows.",
         *c.notes,
     ]

@@ -179,6 +179,7 @@ function chart(figure) {
 }
 
 document.querySelectorAll("figure.chart").forEach(chart);
+document.querySelectorAll("details").forEach((x) => x.addEventListener("toggle", () => dispatchEvent(new Event("resize"))));  // a closed one is 0 wide
 
 // ---------------------------------------------------------------- print: everything is open
 

@@ -31,9 +31,12 @@ def render(result: Result, progress: Progress | None = None) -> str:
         sections = [*(Section(t.title, "", [t]) for t in result.tables), notes]
     if result.lines:
         sections = [Section(result.lines_title, "", lines=result.lines), *sections]
-    if result.steps:
-        sections = [*sections, Section("What to do next", "", items=result.steps)]
-    return _page(result.title, sections, answer=[*result.answer, *result.cautions], facts=result.facts)
+    if result.steps:  # behind what is open
+        opened = sum(not s.folded for s in sections)
+        sections = [*sections[:opened], Section("What to do next", "", items=result.steps), *sections[opened:]]
+    there = {x for s in sections for x in s.items}
+    first, *more = [*result.answer, *result.cautions] or [""]
+    return _page(result.title, sections, answer=[first, *(x for x in more if x not in there)])
 
 
 def write_study(title: str, sections: Sequence[Section], folder: str | Path) -> None:
@@ -58,7 +61,6 @@ def _page(
     title: str,
     sections: Sequence[Section],
     answer: Sequence[str] = (),
-    facts: Sequence[tuple[str, str]] = (),
 ) -> str:
     import jinja2
 
@@ -69,8 +71,7 @@ def _page(
     key = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()  # the browser runs no other script
     shown = [(s, [(t, [[_cell(x) for x in row] for row in t.rows]) for t in s.tables]) for s in sections]
     return plain(
-        template.render(
-            title=title, answer=answer, facts=facts, sections=shown, style=style, script=script, key=key, version=__version__
+        template.render(title=title, answer=answer, sections=shown, style=style, script=script, key=key, version=__version__
         )
     )
 

@@ -22,7 +22,7 @@ class Result:
     `title`: of a report. `head`: the first line on a terminal. `answer`: sentences, the most important first; `cautions` stand
     behind it. `tables` of a terminal; `after`: sentences that belong behind them. `notes`: what a reader must know, and what
     the columns mean. `lines`: to be copied (of slurm.conf), under `lines_title`. `data`: all numbers, for JSON (a `notes` of
-    its own stands for those here), or a function that makes them. `facts`: (name, value) at the top of a report. `sections`:
+    its own stands for those here), or a function that makes them. `sections`:
     makes the rest of a report, with progress; without it a report shows the tables. `steps`: what a reader may do next, at the
     end of a report; in their commands LOG, SITE and RUN stand for what `naming` puts there.
     """
@@ -37,7 +37,6 @@ class Result:
     notes: Sequence[str] = ()
     lines: Sequence[str] = ()
     lines_title: str = ""
-    facts: Sequence[tuple[str, str]] = ()
     sections: Callable[[Progress | None], list[Section]] = field(default=lambda progress: [])
     steps: Sequence[str] = ()
 

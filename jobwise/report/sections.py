@@ -23,18 +23,6 @@ def made(command: str) -> str:
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column that a terminal shows only where it has at least `at` columns of letters and fewer than `below`."""
-
-    name: str
-    at: int = 0
-    below: int = 1 << 30
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True)
 class Cell:
     """A cell of a table, for a report: `tone`: better, worse or open; the `colour` of a dot before it; `small` print behind
     it."""
@@ -52,7 +40,7 @@ class Cell:
 class Table:
     """A table: columns, rows of cells, and optionally a title and a note above it. `left`: columns that are flush left."""
 
-    columns: Sequence[str | Column]
+    columns: Sequence[str]
     rows: Sequence[Sequence[str | Cell]]
     title: str = ""
     note: str = ""
@@ -73,7 +61,7 @@ class Figure:
 @dataclass
 class Section:
     """A section of a report: a study's experiment (what was asked, what the paper says, what came out), or a view of a result.
-    `lines`: to be copied. `items`: a list of sentences. `folded`: shown when it is asked for."""
+    `lines`: to be copied. `items`: a list of sentences. `folded`: shown when it is asked for; `why` one would ask."""
 
     title: str
     text: str
@@ -82,3 +70,4 @@ class Section:
     lines: Sequence[str] = ()
     items: Sequence[str] = ()
     folded: bool = False
+    why: str = ""
