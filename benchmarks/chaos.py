@@ -149,7 +149,7 @@ def one(cluster: Cluster, work: str, what: str, after: float, rng: np.random.Gen
     while True:
         cluster.start()
         words = [*TRAIN, "--out", "run", "--resume"] if work == "train" else list(COMPARE)
-        words += ["--on", f"ray:{HEAD[1]}:{PORT}"]
+        words += ["--executor", f"ray:{HEAD[1]}:{PORT}"]
         driver, starts = cluster.inside(HEAD, "jobwise", *words, out=folder / "out.json"), starts + 1
         while driver.poll() is None:
             time.sleep(0.1)

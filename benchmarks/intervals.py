@@ -37,7 +37,7 @@ def measured(log: jw.Workload, rule: str) -> np.ndarray:
     rows, shake_s = windows.begins(0, len(log), SIZE), windows.shake_for(log)
     found = []
     for row in rows:
-        parts = windows.replicas(log, int(row), SIZE, REPLICAS, shake_s, 0)
+        parts = windows.shifted(log, int(row), SIZE, REPLICAS, shake_s, 0)
         found.append([windows.numbers(simulate(x, rule))["bounded_slowdown"] for x in parts])
     return np.array(found)
 

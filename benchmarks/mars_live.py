@@ -90,7 +90,7 @@ def run_through_kills(words: Sequence[str], state: Path, cluster: Cluster, kills
 def one(name: str, words: list[str], base: Path, seen: Seen, marks: Path | None) -> list[str]:
     """A row of the table: run a workflow through kills, and look at what came of it."""
     state = base / f"state-{name}"
-    order = [sys.executable, "-m", "jobwise.cli", "mars", "run", *words, "--on", "slurm", "--state", str(state)]
+    order = [sys.executable, "-m", "jobwise.cli", "mars", "run", *words, "--executor", "slurm", "--state", str(state)]
     done = run_through_kills([*order, "--poll", "0.3", "--json"], state, seen.cluster)
     time.sleep(1.0)
     if done.returncode:

@@ -95,7 +95,7 @@ def windows(members: Sequence[Member], logs: Path, out: Path) -> list[list[str]]
     for log in (*(m.log for m in members), *OTHERS):
         print(f"zoo: judging on {log}", file=sys.stderr, flush=True)
         later = split(first(read_log(logs, log), 80_000), SEEN)[1]
-        c = compare(later, [REFERENCE, "sjf+easy", "saf+easy", *names], shakes=SHAKES, seed=SEED)
+        c = compare(later, [REFERENCE, "sjf+easy", "saf+easy", *names], replicas=SHAKES, seed=SEED)
         effects = [c.change(p) for p in range(1, len(c.policies))]
         waits = [c.waits(p)[0] for p in range(3, len(c.policies))]
         cells = [e.text() + " !" * c.claimed[p] for p, e in enumerate(effects, 1)]

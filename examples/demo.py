@@ -32,7 +32,7 @@ policies = ["fcfs+easy", "saf+easy+guard24h", "jobwise"]
 steps = {
     "1. What is in this log?": ["trace", "info", str(log)],
     "2. Compare what we recommend with rules on the last 30 % of the log.": [
-        *("compare", str(log), "--split", "0.7", "--max-wait", "1.2x", "--shakes", "1"),
+        *("compare", str(log), "--split", "0.7", "--max-wait", "1.2x", "--replicas", "1"),
         *("--report", str(out / "report.html"), "--force"),
         *(x for policy in policies for x in ("-p", policy)),
     ],

@@ -37,7 +37,7 @@ def one(s: Study, name: str) -> Section:
     size, shakes = min(256, len(test) // 8), s.pick(1, 4, 4)
 
     def on_windows(policies: list) -> dict[str, list]:
-        c = compare(test, policies, window_jobs=size, shakes=shakes, shake_s=300.0)
+        c = compare(test, policies, window_jobs=size, replicas=shakes, jitter_s=300.0)
         return dict(zip(c.policies, c.windows["bounded_slowdown"].tolist(), strict=True))
 
     def learnt(learner: str, k: int) -> list:

@@ -63,7 +63,7 @@ def _learnt(s: Study, log: Workload, which: str) -> ListScheduler:
 
 def _on_windows(s: Study, log: Workload, kill: bool = False) -> dict:
     ours = [*INDICES, "general+easy", _learnt(s, log, "start"), _learnt(s, log, "policy")]
-    c = compare(log, ["fcfs+easy", *ours], since=SEEN, shakes=_shakes(s), kill_at_walltime=kill)
+    c = compare(log, ["fcfs+easy", *ours], since=SEEN, replicas=_shakes(s), kill_at_walltime=kill)
     return _kept(c, ("fcfs+easy", *ON_WINDOWS))
 
 
@@ -78,7 +78,7 @@ def _kept(c: Comparison, keys: tuple[str, ...]) -> dict:
             rows[label[p]] = row
     best = next((c.policies[p] for p, m in enumerate(c.marks) if "hindsight" in m), c.policies[c.fair])
     rows.setdefault("hindsight", rows["fair"])
-    return {"fair": c.policies[c.fair], "hindsight": best, "jobs": c.window_jobs, "shake_s": c.shake_s, "rows": rows}
+    return {"fair": c.policies[c.fair], "hindsight": best, "jobs": c.window_jobs, "shake_s": c.jitter_s, "rows": rows}
 
 
 def _effect(x: dict, name: str) -> Effect:

@@ -231,7 +231,7 @@ def _do(command, place, monkeypatch, capsys):
     monkeypatch.chdir(place)
     monkeypatch.setenv("JOBWISE_CACHE", str(place))
     here = "processes" if "--inputs" in command else "simulator"  # own commands run; without a Slurm
-    words = shlex.split(re.sub(r"--sbatch '[^']*'", "", command.replace("--on slurm", f"--on {here}")))[1:]
+    words = shlex.split(re.sub(r"--sbatch '[^']*'", "", command.replace("--executor slurm", f"--executor {here}")))[1:]
     if words[:2] == ["mars", "run"]:
         words += ["--learn", "200", "--poll", "0.05"]
     if words[0] == "train":

@@ -58,7 +58,7 @@ def test_it_simulates_compares_and_is_listed(which, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["policy"] == "which:sjf"
     log = tmp_path / "log.swf"
     jw.write_swf(w, log)
-    order = ["compare", str(log), "-p", "fcfs+easy", "-p", "which:sjf", "--window", "30", "--shakes", "0", "--json"]
+    order = ["compare", str(log), "-p", "fcfs+easy", "-p", "which:sjf", "--window", "30", "--replicas", "0", "--json"]
     assert run(order) == 0 and json.loads(capsys.readouterr().out)["policies"][1]["policy"] == "which:sjf"
     assert run(["policies"]) == 0 and "which:sjf" in capsys.readouterr().out
     with pytest.raises(InputError, match="did you mean sjf"):

@@ -40,7 +40,7 @@ def log(tmp_path_factory):
 def test_no_axis_shows_the_source_of_a_formula(log, tmp_path):
     report = tmp_path / "r.html"
     policies = [x for p in ("fcfs+easy", "saf+easy", "sjf+easy") for x in ("-p", p)]
-    assert run(["compare", log, *policies, "--shakes", "1", "--report", str(report)]) == 0
+    assert run(["compare", log, *policies, "--replicas", "1", "--report", str(report)]) == 0
     page = report.read_text()
     words = [x for svg in re.findall(r"<svg.*?</svg>", page, re.S) for x in texts(svg)]
     assert len(words) > 100 and not any("$" in x or "mathdefault" in x or "\\" in x for x in words)
@@ -214,7 +214,7 @@ def test_no_cpus_are_invented_where_sacct_is_all_there_is(tmp_path, capsys):
     assert (
         "scontrol_config.txt would help most; `SLURM_TIME_FORMAT=%s scontrol show config` writes it." in capsys.readouterr().out
     )
-    assert run(["slurm", "what-if", str(tmp_path), "--set", "PriorityFavorSmall=YES", "--shakes", "1"]) == 0
+    assert run(["slurm", "what-if", str(tmp_path), "--set", "PriorityFavorSmall=YES", "--replicas", "1"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "The jobs were submitted within 12 minutes: no day and no week is among them" in out
     assert "not one start changes" in out and "first come, first served (no scontrol_config in this folder)" in out
@@ -239,7 +239,7 @@ def test_names_of_changes_stand_in_full(tmp_path, capsys):
     from jobwise.cli.tables import broken
 
     folder, name = write_site(tmp_path / "site"), "PriorityFavorSmall=YES"
-    assert run(["slurm", "what-if", str(folder), "--set", name, "--shakes", "1", "-p", "slurm", "-p", "saf+slurm"]) == 0
+    assert run(["slurm", "what-if", str(folder), "--set", name, "--replicas", "1", "-p", "slurm", "-p", "saf+slurm"]) == 0
     out = capsys.readouterr().out
     assert "…" not in out and "PriorityFavorSmal" in out.replace("\n", "") and f"saf+slurm, {name}: " in out
     assert broken("smith-geo-aged+slurm", 18).split("\n") == ["smith-geo-aged+", "slurm"]
@@ -306,10 +306,10 @@ def test_short_trainings_say_so(log, tmp_path, capsys):
     assert run(["train", "search", log, "--out", folder, "--preset", "smoke"]) == 0
     assert "preset smoke, for seconds: its numbers say nothing of the method" in " ".join(capsys.readouterr().out.split())
     report = tmp_path / "r.html"
-    assert run(["evaluate", folder, log, "-p", "fcfs+easy", "--shakes", "1", "--report", str(report)]) == 0
+    assert run(["evaluate", folder, log, "-p", "fcfs+easy", "--replicas", "1", "--report", str(report)]) == 0
     assert "trained with preset smoke" in " ".join(capsys.readouterr().out.split())
     assert "trained with preset smoke" in report.read_text()
-    assert run(["compare", log, "-p", "fcfs+easy", "-p", folder, "--shakes", "1", "--json"]) == 0
+    assert run(["compare", log, "-p", "fcfs+easy", "-p", folder, "--replicas", "1", "--json"]) == 0
     assert any("trained with preset smoke" in x for x in json.loads(capsys.readouterr().out)["notes"])
 
 

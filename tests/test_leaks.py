@@ -258,6 +258,6 @@ def test_the_rule_of_an_origin_is_chosen_on_the_jobs_before_it(monkeypatch):
     monkeypatch.setattr(baselines, "simulate", noticing)
     for count in (2, 1):
         seen.clear()
-        o = origins(w, ["fcfs+easy"], count, window_jobs=60, shakes=1, shake_s=5.0)
+        o = origins(w, ["fcfs+easy"], count, window_jobs=60, replicas=1, jitter_s=5.0)
         latest = w.jobs["submit"][int(o.at[-1] * len(w)) - 1]
         assert len(seen) > 50 and max(seen) <= latest + 5.0

@@ -27,7 +27,7 @@ EXTRAS = {  # a command of each that needs it
     "learn": "train perjob LOG --out runs/mine --preset smoke",
     "workflows": "workflow draw flow.json --out flow.svg",
     "web": "policies",
-    "ray": "compare LOG -p fcfs+easy -p sjf+easy --on ray --threads 1",
+    "ray": "compare LOG -p fcfs+easy -p sjf+easy --executor ray --threads 1",
 }
 CLEAN = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "JOBWISE_ANNOUNCE", "NUMBA_CACHE_DIR")}
 pytestmark = pytest.mark.slow

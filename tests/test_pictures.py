@@ -102,7 +102,7 @@ def test_the_page_of_a_cluster(cluster, kept, tmp_path):  # noqa: F811
         ["slurm", "what-if", "SITE", "--set", "bf_window=2880", "--nodes", "2"],
         ["slurm", "tune", "SITE", "--budget", "0.1", "-p", "saf+slurm"],
         ["trace", "forecast", "LOG"],
-        ["compare", "LOG", "--jobs", "1500", "--shakes", "1", "-p", "fcfs+easy", "-p", "saf+easy", "--origins", "2"],
+        ["compare", "LOG", "--jobs", "1500", "--replicas", "1", "-p", "fcfs+easy", "-p", "saf+easy", "--origins", "2"],
     ],
     ids=lambda x: " ".join(x[:2]),
 )

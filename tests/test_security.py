@@ -291,7 +291,7 @@ def test_what_a_state_folder_runs_cannot_be_put_there_by_others(tmp_path, capsys
     flow = tmp_path / "a.commands"
     flow.write_text("true\n")
     state = tmp_path / "new" / "state"
-    words = ["mars", "run", str(flow), "--on", "processes", "--poll", "0.05", "--state"]
+    words = ["mars", "run", str(flow), "--executor", "processes", "--poll", "0.05", "--state"]
     assert run([*words, str(state)]) == 0 and state.stat().st_mode & 0o777 == 0o700
     assert (state / "processes").stat().st_mode & 0o777 == 0o700
     for place in (state, state / "processes", state / "engine0"):
@@ -330,7 +330,7 @@ def test_values_of_inputs_are_bounded(tmp_path, capsys):
     bomb = ["a: &a0 [x, x, x, x, x, x, x, x, x]"]
     bomb += [f"b{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 9)}]" for k in range(1, 10)]
     deep = f"a: {'[' * 2000}{']' * 2000}"
-    words = ["mars", "run", str(tmp_path / "w.cwl"), "--on", "processes", "--state", str(tmp_path / "s"), "--inputs"]
+    words = ["mars", "run", str(tmp_path / "w.cwl"), "--executor", "processes", "--state", str(tmp_path / "s"), "--inputs"]
     for yaml, said in (("\n".join(bomb), "in.yml:2: YAML aliases are not read"), (deep, "in.yml:1: is nested deeper than")):
         (tmp_path / "in.yml").write_text(yaml)
         assert run([*words, str(tmp_path / "in.yml")]) == 2

@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from jobwise.cli.groups import LogPart, Output, Parallel, Replay, grouped
-from jobwise.cli.options import Log, check_outputs, in_slots, noticed, open_log, policy_option, times
+from jobwise.cli.options import All, Log, check_outputs, in_slots, noticed, open_log, policy_option, times
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import show
 from jobwise.compare.against import against, to_dict
@@ -37,11 +37,11 @@ class Judging:
             "--max-wait", help="Only rules whose longest wait is at most 1.2x that of FCFS with EASY join (--split, --origins)."
         ),
     ] = None
-    shakes: Annotated[
-        int, typer.Option("--shakes", min=0, max=1000, help="Time-shifted replicas of windows, and of the log (at most 4).")
+    replicas: Annotated[
+        int, typer.Option("--replicas", min=0, max=1000, help="Time-shifted replicas of windows, and of the log (at most 4).")
     ] = 8
-    shake_s: Annotated[
-        Optional[float], typer.Option("--shake-s", min=0, help="Move submits by so many seconds. [default: by the log's gaps]")
+    jitter_s: Annotated[
+        Optional[float], typer.Option("--jitter", min=0, help="Move submits by so many seconds. [default: by the log's gaps]")
     ] = None
     origins: Annotated[
         Optional[int],
@@ -72,13 +72,13 @@ def compare(
     With --split the best rule and guard of the earlier jobs, and of the later ones in hindsight, join in; with --origins
     the rule chosen at each origin is the reference. Where many jobs outlive their request, both ways are shown.
     """
-    bound, split, kill, as_json = _check(judging, day), judging.split, replay.kill, output.as_json
+    bound, split, kill, as_json = _check(judging, day), judging.split, replay.end_at_limit, output.as_json
     resolved = [resolve(p) for p in policy or DEFAULT]
     if bound < float("inf") and "fcfs+easy" not in [p.name for p in resolved]:
         resolved.insert(0, resolve("fcfs+easy"))  # what the bound is a multiple of
     check_outputs(log, report, force=output.force, ending=".html .htm")
     w = open_log(log, part.procs, part.jobs, part.load, in_slots(resolved), replay.racks or "")
-    settings = {"window_jobs": judging.window, "shakes": judging.shakes, "shake_s": judging.shake_s, "seed": replay.seed}
+    settings = {"window_jobs": judging.window, "replicas": judging.replicas, "jitter_s": judging.jitter_s, "seed": replay.seed}
     settings |= {"kill_at_walltime": kill, "restart_cost_s": replay.restart_cost, "max_wait": bound}
     if report:
         check_day(w, day)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from jobwise.cli.groups import LogPart, Output, Parallel, grouped
-from jobwise.cli.options import LOG_HELP, Kill, Run, Seed, check_outputs, noticed, open_log, policy_option
+from jobwise.cli.options import LOG_HELP, All, EndAtLimit, Run, Seed, check_outputs, noticed, open_log, policy_option
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import show
 from jobwise.compare.against import against, to_dict
@@ -39,8 +39,8 @@ class Evaluating:
         typer.Option("--origins", min=1, max=6, help="Train again before t = … 0.8, 0.9, judge on the next tenth."),
     ] = None
     window: Annotated[Optional[int], typer.Option("--window", min=2, help="Jobs per window.")] = None
-    shakes: Annotated[Optional[int], typer.Option("--shakes", min=0, max=1000, help="Default: 4.")] = None
-    kill: Kill = False
+    replicas: Annotated[Optional[int], typer.Option("--replicas", min=0, max=1000, help="Default: 4.")] = None
+    end_at_limit: EndAtLimit = False
     all: All = False
 
     @property
@@ -109,8 +109,8 @@ def _jobs(asked: Question) -> tuple[Any, list[str], dict]:
         raise InputError(f"{w.name}: {len(unseen(w))} unseen jobs are too few to compare anything on")
     if not asked.quiet:
         noticed(w)
-    settings = {"window_jobs": judging.window, "shakes": 4 if judging.shakes is None else judging.shakes}
-    return w, names, settings | {"seed": asked.seed, "kill_at_walltime": judging.kill}
+    settings = {"window_jobs": judging.window, "replicas": 4 if judging.replicas is None else judging.replicas}
+    return w, names, settings | {"seed": asked.seed, "kill_at_walltime": judging.end_at_limit}
 
 
 def _on_log(asked: Question):
@@ -125,7 +125,7 @@ def _on_log(asked: Question):
         c,
         learnt=[ours],
         other=other,
-        ended=asked.judging.kill,
+        ended=asked.judging.end_at_limit,
         everything=asked.judging.all,
         curve=curve if curve.is_file() else None,
         data={"against_best_rule": to_dict(c, best), "against_fair_best": fair and to_dict(c, fair)},

@@ -9,7 +9,7 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, cast, get_type_hints
 
-from jobwise.cli.options import Force, Jobs, Json, Kill, Load, On, Procs, Racks, RestartCost, Seed, Threads
+from jobwise.cli.options import EndAtLimit, Executor, Force, Jobs, Json, Load, Procs, Racks, RestartCost, Seed, Threads
 from jobwise.parallel import workers
 
 
@@ -31,7 +31,7 @@ class LogPart:
 class Replay:
     """How a log is replayed."""
 
-    kill: Kill = False
+    end_at_limit: EndAtLimit = False
     racks: Racks = None
     restart_cost: RestartCost = 0.0
     seed: Seed = 0
@@ -49,12 +49,12 @@ class Output:
 class Parallel:
     """Where tasks run, and how many at once."""
 
-    on: On = None
+    executor: Executor = None
     threads: Threads = 2
 
     def workers(self) -> AbstractContextManager:
         """Let all within give its tasks to these workers. Raises InputError."""
-        return workers(self.on, self.threads)
+        return workers(self.executor, self.threads)
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

@@ -163,9 +163,19 @@ def run(arguments: list[str]) -> int:
         return 2
 
 
+RENAMED = {  # options by their names until 0.2
+    "--shakes": "--replicas",
+    "--shake-s": "--jitter",
+    "--kill": "--end-at-limit",
+    "--on": "--executor",
+}
+
+
 def _told(error) -> str:
     """What typer's parser says; for an unknown command with the nearest ones."""
     text = plain(" ".join(error.format_message().split()))
+    if (option := re.match(r"No such option:? '?(--[\w-]+)", text)) and option[1] in RENAMED:
+        return f"{option[1]} is called {RENAMED[option[1]]} now"
     if command := re.match(r"No such command '(.*?)'", text):
         known = [*(n for n in app.commands if n not in GROUPS), *(f"{g} {n}" for g, (_, own) in GROUPS.items() for n in own)]
         return str(unknown("command", command[1], known))

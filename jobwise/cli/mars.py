@@ -36,7 +36,7 @@ from jobwise.workloads.streams import stream
 def run(
     files: Annotated[list[str], typer.Argument(metavar="WORKFLOW...", help="CWL, WDL, .commands, WfFormat JSON, SWF.")],
     state: Annotated[str, typer.Option("--state", help="Folder of the run: its ledger. A run that was killed goes on there.")],
-    on: Annotated[str, typer.Option("--on", help="'simulator', 'slurm', or 'processes' of this machine.")] = "simulator",
+    on: Annotated[str, typer.Option("--executor", help="'simulator', 'slurm', or 'processes' of this machine.")] = "simulator",
     policy: Annotated[
         str,
         policy_option(
@@ -149,7 +149,7 @@ def _options(tasks: Tasks, own: bool) -> list[str]:
     """The user's options of sbatch; `own`: do workflows run their own commands? Raises InputError."""
     sbatch = tasks.sbatch
     if tasks.inputs and not own:
-        raise InputError("--inputs goes with --on slurm or --on processes, and without --command")
+        raise InputError("--inputs goes with --executor slurm or --executor processes, and without --command")
     try:
         more = shlex.split(sbatch)
     except ValueError as error:

@@ -54,7 +54,7 @@ class Countable:
     """What a machine has beside cores."""
 
     gpus: Annotated[
-        int, typer.Option("--gpus", min=0, max=2**20, help="GPUs of the simulator, or of this machine (--on processes).")
+        int, typer.Option("--gpus", min=0, max=2**20, help="GPUs of the simulator, or of this machine (--executor processes).")
     ] = 0
     memory: Annotated[int, typer.Option("--memory", min=0, max=2**31 - 1, help="The same, MB of memory. 0: not counted.")] = 0
     io: Annotated[

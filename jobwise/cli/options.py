@@ -49,11 +49,12 @@ Procs = Annotated[
 ]
 Jobs = Annotated[Optional[int], typer.Option("--jobs", min=1, help="Only the first so many jobs.")]
 Load = Annotated[Optional[float], typer.Option("--load", help="Scale the gaps between submits to this offered load.")]
-Kill = Annotated[bool, typer.Option("--kill", help="End jobs at their requested time.")]
+EndAtLimit = Annotated[bool, typer.Option("--end-at-limit", help="End jobs at their requested time.")]
+All = Annotated[bool, typer.Option("--all", help="Show all measures: windows, ranks, replicas.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
-On = Annotated[
+Executor = Annotated[
     Optional[str],
-    typer.Option("--on", help="Where tasks run: threads, processes, ray, ray://HOST:PORT. [default: what suits them]"),
+    typer.Option("--executor", help="Where tasks run: threads, processes, ray, ray://HOST:PORT. [default: what suits them]"),
 ]
 Threads = Annotated[int, typer.Option("--threads", min=1, max=1024, help="Tasks at once.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**31 - 1, help="Seed of everything random.")]

@@ -16,6 +16,7 @@ class Rest:
     other work."""
 
     LEAST_S = 4.0  # work is watched for so long before anything is said
+    LAST_S = 2.0  # what is left at the end is not what was measured: closing files, the slowest worker
 
     def __init__(self, now: float):
         self.begun, self.done, self.total, self.first = now, 0, 0, 0
@@ -28,7 +29,8 @@ class Rest:
         took, new = now - self.begun, done - self.first
         if not total or new <= 0 or took < self.LEAST_S:
             return ""
-        return _time((total - done) * took / new)
+        left = (total - done) * took / new
+        return _time(left) if left >= self.LAST_S else ""
 
 
 def _time(seconds: float) -> str:

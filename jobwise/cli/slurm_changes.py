@@ -24,7 +24,7 @@ from jobwise.slurm.read.site import read
 
 Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="A folder as `jobwise slurm site` reads it.")]
 Report = Annotated[Optional[str], typer.Option("--report", help="Write an HTML report to this file.")]
-Shakes = Annotated[int, typer.Option("--shakes", min=0, max=100, help="Replicas with submits moved a little.")]
+Replicas = Annotated[int, typer.Option("--replicas", min=0, max=100, help="Replicas with submits moved a little.")]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def what_if(
     folder: Folder,
     changing: Changes = Changes(),
     policy: Annotated[Optional[list[str]], policy_option(help="Who schedules then; repeat it. [default: slurm]")] = None,
-    shakes: Shakes = 5,
+    replicas: Replicas = 5,
     seed: Seed = 0,
     report: Report = None,
     parallel: Parallel = Parallel(),
@@ -66,7 +66,7 @@ def what_if(
     for _, _, p in known:
         resolve(p)
     with progress("replay") as step, parallel.workers():
-        changes = tried(w, known, shakes=shakes, seed=seed, progress=step)
+        changes = tried(w, known, replicas=replicas, seed=seed, progress=step)
     with progress("the present beside the record") as step:
         present = of_present(w, step)
     notes = [f"note: {x}" for p in policy or [] if (x := flattered(w, resolve(p), p))]

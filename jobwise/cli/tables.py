@@ -15,6 +15,7 @@ from jobwise.errors import plain
 from jobwise.report.page import write
 
 NARROW = 110  # columns of a terminal below which names are broken earlier
+PADDING = {3: (0, 1, 0, 1), 2: (0, 1, 0, 0), 1: (0, 0, 0, 0)}  # of cells, by the letters between columns
 COUNTS = ("jobs", "workflows", "users", "processors", "preemptions", "failed")  # metrics that are whole numbers
 
 
@@ -49,11 +50,11 @@ def print_table(title: str, columns: list[str], rows: list[list[str]], left: int
     from rich.table import Table
     from rich.text import Text
 
-    words = [[*name.split(), *(w for row in rows for w in row[i].split())] for i, name in enumerate(columns)]
-    widths = [min(max(map(len, w), default=0), 28 if i == 0 else 14) for i, w in enumerate(words)]  # of unbroken words
+    words = [[*name.split(), *(w for row in rows for w in _unbroken(row[i]))] for i, name in enumerate(columns)]
+    widths = [min(max(map(len, w), default=0), 28 if i == 0 else 18) for i, w in enumerate(words)]
     limit = _limit()
-    gap = 2 if not limit or sum(widths) + 2 * len(columns) <= limit else 1
-    if limit and sum(widths) + gap * len(columns) > limit:  # some would be cut: row by row
+    between = next((n for n in (3, 2, 1) if not limit or sum(widths) + n * (len(columns) - 1) + 2 <= limit), 0)
+    if not between:  # some would be cut: row by row
         say(title)
         for row in rows:
             say(
@@ -62,17 +63,27 @@ def print_table(title: str, columns: list[str], rows: list[list[str]], left: int
                 + "; ".join(f"{name} {cell}" for name, cell in zip(columns[1:], row[1:], strict=True) if cell)
             )
         return
-    table = Table(title=Text(plain(title)), title_justify="left", box=SIMPLE, pad_edge=False, padding=(0, 1) if gap == 2 else (0, 1, 0, 0))
+    room = (limit or 10_000) - between * (len(columns) - 1) - 2 - sum(widths)
+    for wanted in ([[row[i] for row in rows] for i in range(len(columns))], [[name] for name in columns]):  # cells, then heads
+        for i, cells in enumerate(wanted):
+            more = max(min(max((len(x) for cell in cells for x in cell.split("\n")), default=0) - widths[i], room), 0)
+            widths[i], room = widths[i] + more, room - more
+    table = Table(title=Text(plain(title)), title_justify="left", box=SIMPLE, pad_edge=False, padding=PADDING[between])
     for i, name in enumerate(columns):
-        table.add_column(Text(name), justify="left" if i < left else "right", overflow="fold", min_width=widths[i])
+        table.add_column(Text(name), justify="left" if i < left else "right", overflow="fold", width=widths[i])
     for row in rows:
         table.add_row(*(Text(plain(cell)) for cell in row))
     if sys.stdout.isatty():
         Console(markup=False, highlight=False).print(table)
         return
     page = io.StringIO()
-    Console(file=page, width=limit or max(120, 24 + 14 * len(columns)), markup=False, highlight=False).print(table)
+    Console(file=page, width=limit or max(120, sum(widths) + 3 * len(columns)), markup=False, highlight=False).print(table)
     print("\n".join(line.rstrip() for line in page.getvalue().split("\n")), end="")
+
+
+def _unbroken(cell: str) -> list[str]:
+    """The parts of a cell that stay in one line: its words; a change with its interval, as in "-44% [-63%, -16%]"."""
+    return cell.split("\n") if cell.endswith("]") else cell.split()
 
 
 def broken(name: str, width: int) -> str:

@@ -82,7 +82,7 @@ class LogChanges:
     replicate: Annotated[
         int, typer.Option("--replicate", min=1, max=10_000, help="Copies of every job, on a machine so many times as large.")
     ] = 1
-    shake_s: Annotated[float, typer.Option("--shake-s", min=0, help="Move submits by up to so many seconds.")] = 0.0
+    jitter: Annotated[float, typer.Option("--jitter", min=0, help="Move submits by up to so many seconds.")] = 0.0
     merge: Annotated[Optional[list[str]], typer.Option("--merge", help="Another log to merge in; repeat it.")] = None
 
 
@@ -105,8 +105,8 @@ def convert(
         w = transform.window(w, (c.begin or 0) * 86400, float("inf") if c.end is None else c.end * 86400)
     if c.replicate > 1:
         w = transform.replicate(w, c.replicate, seed=seed)
-    if c.shake_s:
-        w = transform.shake(w, c.shake_s, seed)
+    if c.jitter:
+        w = transform.shake(w, c.jitter, seed)
     if part.load is not None:
         w = transform.scale_load(w, part.load)
     if split is not None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from jobwise.cli.groups import LogPart, Parallel, grouped
-from jobwise.cli.options import LOG_HELP, Json, On, needs, open_log
+from jobwise.cli.options import LOG_HELP, Executor, Json, needs, open_log
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import complain, print_json, say
 from jobwise.errors import InputError, Interrupted
@@ -35,9 +35,10 @@ class Training:
     choices: Annotated[Optional[int], typer.Option("--choices", min=1, help="Budget: choices made.")] = None
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps or auto.")] = "auto"
     collectors: Annotated[
-        Optional[int], typer.Option("--collectors", min=1, max=1024, help="Batches collected by tasks (--on). Default: 1.")
+        Optional[int],
+        typer.Option("--collectors", min=1, max=1024, help="Batches collected by tasks (--executor). Default: 1."),
     ] = None
-    on: On = None
+    executor: Executor = None
     threads: Annotated[Optional[int], typer.Option("--threads", min=1, max=1024, help="Default: 2.")] = None
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False
 
@@ -72,7 +73,7 @@ def train(
     if not as_json:
         what = w.name if w is not None else "generated jobs"
         print(f"training {system} on {what} ({training.preset}); validation against the best fixed rule", flush=True)
-    with progress(f"training {system}", share=True) as show, Parallel(training.on, settings.threads).workers():
+    with progress(f"training {system}", share=True) as show, Parallel(training.executor, settings.threads).workers():
         last: dict = {}
 
         def report(k: int, line: dict) -> None:

@@ -54,6 +54,15 @@ def _all(c: Comparison, ours: Sequence[int], rules: Sequence[int]) -> list[Besid
 def to_dict(c: Comparison, x: Beside, bound: float = inf) -> dict:
     """Return a policy beside a rule for JSON."""
     middle, least, most = c.waits(x.policy, x.rule)
-    waits = {"longest_wait_times": c.times(x.policy, x.rule), "longest_wait_ratio": {"median": middle, "least": least, "most": most}}
-    about = {"policy": c.policies[x.policy], "rule": c.policies[x.rule], "verdict": x.verdict, "why": x.why, "claimed": x.claimed}
+    waits = {
+        "longest_wait_times": c.times(x.policy, x.rule),
+        "longest_wait_ratio": {"median": middle, "least": least, "most": most},
+    }
+    about = {
+        "policy": c.policies[x.policy],
+        "rule": c.policies[x.rule],
+        "verdict": x.verdict,
+        "why": x.why,
+        "claimed": x.claimed,
+    }
     return about | x.change.to_dict() | waits | {"kept": c.keeps(x.policy, bound, first_of(c))}

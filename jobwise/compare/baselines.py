@@ -59,8 +59,8 @@ class Baselines:
     first: int
     last: int
     size: int
-    shakes: int
-    shake_s: float
+    replicas: int
+    jitter_s: float
     seed: int = 0
     kill_at_walltime: bool = False
     restart_cost_s: float = 0.0
@@ -77,19 +77,19 @@ class Baselines:
     def _settings(self) -> dict:
         return {"kill_at_walltime": self.kill_at_walltime, "restart_cost_s": self.restart_cost_s, "seed": self.seed}
 
-    def _on_windows(self, names: Sequence[str], rows: np.ndarray, shakes: int) -> dict[str, np.ndarray]:
-        made = windows.LogWindows(self.log, self.size, shakes, self.shake_s, self.seed)
-        todo = {n: [row for row in map(int, rows) if (n, row, shakes) not in self.cache] for n in names}
+    def _on_windows(self, names: Sequence[str], rows: np.ndarray, replicas: int) -> dict[str, np.ndarray]:
+        made = windows.LogWindows(self.log, self.size, replicas, self.jitter_s, self.seed)
+        todo = {n: [row for row in map(int, rows) if (n, row, replicas) not in self.cache] for n in names}
         with current() as workers:
             work = partial(_slowdowns, workers.put(made), self._settings())
             for (n, missing), slow in zip(todo.items(), workers.map(work, todo.items(), self.progress), strict=True):
-                self.cache |= {(n, row, shakes): x for row, x in zip(missing, slow, strict=True)}
-        return {n: np.array([self.cache[n, int(row), shakes] for row in rows]) for n in names}
+                self.cache |= {(n, row, replicas): x for row, x in zip(missing, slow, strict=True)}
+        return {n: np.array([self.cache[n, int(row), replicas] for row in rows]) for n in names}
 
     def measure_windows(self, names: Sequence[str]) -> None:
         """Replay rules on all windows and replicas."""
         missing = [n for n in dict.fromkeys(names) if n not in self.windows]
-        self.windows |= self._on_windows(missing, self.rows, self.shakes)
+        self.windows |= self._on_windows(missing, self.rows, self.replicas)
 
     def measure_whole(self, names: Sequence[str], replays: int) -> None:
         """Replay rules on the part, continuously (of earlier jobs on the last LATELY), `replays` times time-shifted (0: as
@@ -97,7 +97,7 @@ class Baselines:
         missing = [n for n in dict.fromkeys(names) if n not in self.whole or len(self.whole[n][1]) < max(replays, 1)]
         lately = max(self.first, self.last - LATELY) if self.first == 0 else self.first  # judged jobs count, all of them
         part = self.log.take(slice(lately, self.last))
-        parts = [shake(part, self.shake_s, [self.seed, k]) for k in range(replays)] or [part]
+        parts = [shake(part, self.jitter_s, [self.seed, k]) for k in range(replays)] or [part]
         blocks = max(len(part) // self.size // 2, 1)
         with current() as workers:
             work = partial(_whole, workers.put(parts), blocks, self._settings())
@@ -112,10 +112,10 @@ class Baselines:
     def shortlist(self) -> None:
         """The rounds that measure whatever may be the best on windows."""
         few = windows.begins(self.first, self.last, self.size, FEW)
-        tried = self._on_windows(self._unguarded(), few, min(self.shakes, 1))
+        tried = self._on_windows(self._unguarded(), few, min(self.replicas, 1))
         best = sorted(tried, key=lambda n: _rank(n, tried[n]))[:BEST]
         more = [g for n in best for g in guarded(n, self.log.cluster.is_pool)]
-        tried |= self._on_windows(more, few, min(self.shakes, 1))
+        tried |= self._on_windows(more, few, min(self.replicas, 1))
         kept = sorted(tried, key=lambda n: _rank(n, tried[n]))[:DOZEN]
         self.measure_windows([*kept, *best, FCFS])
 

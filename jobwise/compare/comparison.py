@@ -1,6 +1,6 @@
 """What a comparison has found, in numbers, and in verdicts that claim no more than they carry.
 
-One effect has one number and one verdict: the change of bounded slowdown in one continuous replay of the log, per block of time.
+One effect has one number and one verdict: the change of bounded slowdown in a continuous replay of the log, per block of time.
 Windows of the log are a second look, in reports and behind `--all`.
 """
 
@@ -52,8 +52,8 @@ class Comparison:
     `windows`: metric -> [P, W, K]. `blocks`: [P, R, B] mean bounded slowdown of blocks of consecutive jobs of the continuous
     replay. `replays`: P lists of R summaries of it; `logged`: P summaries with submits as logged; `records`: their records.
     `first_row`: [W] first job of each window, in the workload. `marks`: P texts: which rule is the fair best, which the best
-    in hindsight. `fair`: place of the fair best, if known. `notes`: what a reader must know of these policies and this log;
-    `cautions`: those of them that are to be read before any number. `curves`: policies under promises of several bounds.
+    in hindsight. `fair`: place of the fair best, if known; `joined`: how many such rules nobody had asked for. `notes`: what a
+    reader must know of these policies and this log; `cautions`: those of them that are to be read before any number. `curves`: policies under promises of several bounds.
     """
 
     workload: Workload
@@ -64,11 +64,12 @@ class Comparison:
     logged: list[dict[str, float]]
     first_row: np.ndarray
     window_jobs: int
-    shakes: int
-    shake_s: float
+    replicas: int
+    jitter_s: float
     records: list[Record] = field(repr=False)
     marks: list[str]
     fair: int | None = None
+    joined: int = 0
     bound: float = inf
     notes: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
@@ -108,8 +109,15 @@ class Comparison:
 
     @cached_property
     def claimed(self) -> list[bool]:
-        """[P] may a difference from the first be claimed? By Holm's adjustment over the policies, if sign flips agree."""
-        return [False, *claims([self.change(p) for p in range(1, len(self.policies))])]
+        """[P] may a difference from the first be claimed? By Holm's adjustment over the policies that were asked for (of a rule
+        that joined: over all), if sign flips agree."""
+        effects = [self.change(p) for p in range(1, len(self.policies))]
+        return [False, *claims(effects[: self.asked - 1]), *claims(effects)[self.asked - 1 :]]
+
+    @property
+    def asked(self) -> int:
+        """How many policies were asked for; the rules behind them joined."""
+        return len(self.policies) - self.joined
 
     def times(self, p: int, base: int = 0) -> float:
         """Return the longest wait in the continuous replay as a multiple of that of `base`, of means over replicas."""
@@ -161,7 +169,7 @@ class Comparison:
     def compared(self) -> str:
         """What was compared, in a sentence."""
         w, replays = self.workload, len(self.replays[0])
-        means = f", means of {replays} time-shifted replicas" if self.shakes and replays > 1 else ""
+        means = f", means of {replays} time-shifted replicas" if self.replicas and replays > 1 else ""
         machine = w.cluster.words
         return f"{len(w):,} jobs of {w.name} on {machine}, in one continuous replay per scheduler{means}."
 
@@ -179,7 +187,8 @@ class Comparison:
     def to_dict(self) -> dict:
         """Everything but the records, for JSON."""
         whole, claims, ranks, pareto = self.whole, self.claimed, self.ranks(), self.pareto()
-        adjusted = [float("nan"), *holm([self.change(p).p for p in range(1, len(self.policies))])]
+        p_values = [self.change(p).p for p in range(1, len(self.policies))]
+        adjusted = [float("nan"), *holm(p_values[: self.asked - 1]), *holm(p_values)[self.asked - 1 :]]
         in_windows = [self.change_in_windows(p) for p in range(len(self.policies))]
         rows = []
         for p, name in enumerate(self.policies):
@@ -253,11 +262,11 @@ def conventions(c: Comparison) -> list[str]:
     w = c.workload
     machine = f"{w.cluster.processors:,} {w.cluster.resources[0]}"
     dropped = ", ".join(f"{n:,} {r}" for r, n in w.dropped.items()) or "none"
-    moved = f"submits moved by up to {c.shake_s:g} s"
-    shifted = f"mean of {c.shakes} replicas with {moved}" if c.shakes else "submits as logged"
+    moved = f"submits moved by up to {c.jitter_s:g} s"
+    shifted = f"mean of {c.replicas} replicas with {moved}" if c.replicas else "submits as logged"
     replays = (
-        f'mean of {min(c.shakes, REPLAYS)} replays with {moved}; figures and "as logged" with none moved'
-        if c.shakes
+        f'mean of {min(c.replicas, REPLAYS)} replays with {moved}; figures and "as logged" with none moved'
+        if c.replicas
         else "as logged"
     )
     return [

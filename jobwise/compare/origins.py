@@ -107,8 +107,8 @@ def origins(
     learn: Callable[[Workload, float], Policy] | None = None,
     max_wait: float = inf,
     window_jobs: int | None = None,
-    shakes: int = 8,
-    shake_s: float | None = None,
+    replicas: int = 8,
+    jitter_s: float | None = None,
     seed: int = 0,
     kill_at_walltime: bool = False,
     restart_cost_s: float = 0.0,
@@ -126,8 +126,8 @@ def origins(
     if int(STEP * len(workload)) < size or size < 2:
         raise InputError(f"{workload.name}: a tenth of {len(workload)} jobs is too little: its windows would have {size} jobs")
     begun = workload.take(slice(0, int(at[0] * len(workload))))
-    shake_s = windows.shake_for(begun) if shake_s is None and shakes else shake_s or 0.0
-    shared: dict[str, Any] = {"shakes": shakes, "shake_s": shake_s, "seed": seed}
+    jitter_s = windows.shake_for(begun) if jitter_s is None and replicas else jitter_s or 0.0
+    shared: dict[str, Any] = {"replicas": replicas, "jitter_s": jitter_s, "seed": seed}
     shared |= {"kill_at_walltime": kill_at_walltime, "restart_cost_s": restart_cost_s}
     done, parts = 0, count * 100
 

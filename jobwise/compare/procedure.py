@@ -40,8 +40,8 @@ def compare(
     until: float = 1.0,
     max_wait: float = inf,
     window_jobs: int | None = None,
-    shakes: int = 8,
-    shake_s: float | None = None,
+    replicas: int = 8,
+    jitter_s: float | None = None,
     seed: int = 0,
     kill_at_walltime: bool = False,
     restart_cost_s: float = 0.0,
@@ -65,9 +65,9 @@ def compare(
         Those two are chosen among rules whose longest wait is at most so many times that of FCFS with EASY.
     window_jobs : int, optional
         Jobs of a window; by default 1,024, fewer where the log is short.
-    shakes : int
+    replicas : int
         Replicas of each window, and of the whole, whose submits are moved at random, for all schedulers alike; 0: as logged.
-    shake_s : float, s, optional
+    jitter_s : float, s, optional
         By at most so much; by default as the log's gaps suggest (`windows.shake_for`).
     seed : int
         Of what is drawn.
@@ -78,7 +78,7 @@ def compare(
     trade_off : bool
         Also replay each scheduler that may make a promise under several bounds (`Comparison.curves`).
     progress : callable, optional
-        Called now and then with (replays done, replays).
+        Called now and then with (replays done, replays; 0 while rules are searched, for nobody knows how many will be tried).
 
     Returns
     -------
@@ -91,35 +91,35 @@ def compare(
         A policy is unknown, named twice, or cannot schedule the cluster; a setting cannot be.
     """
     chosen, names = _named(policies)
-    first, last, size = _rows(workload, since, until, max_wait, window_jobs, shakes, shake_s)
+    first, last, size = _rows(workload, since, until, max_wait, window_jobs, replicas, jitter_s)
     part = workload.take(slice(first, last)) if (first, last) != (0, len(workload)) else workload
-    shake_s = windows.shake_for(part) if shake_s is None and shakes else shake_s or 0.0
+    jitter_s = windows.shake_for(part) if jitter_s is None and replicas else jitter_s or 0.0
     rows = windows.begins(first, last, size)
     settings = {"kill_at_walltime": kill_at_walltime, "restart_cost_s": restart_cost_s, "seed": seed}
-    replays, done, total = min(shakes, REPLAYS), 0, len(chosen) * (len(rows) + 1)
+    replays, done, total = min(replicas, REPLAYS), 0, 0
 
     def report(count: int = 1) -> None:
         nonlocal done
         done += count
         if progress:
-            progress(min(done, total), total)
+            progress(done, total)
 
     marks: dict[str, list[str]] = {}
     if first > 0 and earlier is not False:
-        total += 200 if hindsight else 100
-        shared = {"shakes": shakes, "shake_s": shake_s, "progress": lambda count: report(), **settings}
+        shared = {"replicas": replicas, "jitter_s": jitter_s, "progress": lambda count: report(), **settings}
         marks = _joining(workload, first, last, size, max_wait, replays, earlier, hindsight, shared)
         for name in marks:
             if name not in names:
                 chosen.append(resolve(name))
                 names.append(name)
 
-    shaking = (shakes, shake_s, seed)
-    replicas = [part, *(shake(part, shake_s, [seed, k]) for k in range(replays))]
-    records, summaries, in_time, table = _measured(workload, replicas, chosen, rows, size, shaking, settings, report)
+    done, total = 0, len(chosen) * (len(rows) + 1)
+    shaking = (replicas, jitter_s, seed)
+    logs = [part, *(shake(part, jitter_s, [seed, k]) for k in range(replays))]
+    records, summaries, in_time, table = _measured(workload, logs, chosen, rows, size, shaking, settings, report)
     fair = next((p for p, n in enumerate(names) if any(m.startswith("fair best") for m in marks.get(n, []))), None)
     cautions = tuple(_cautions(chosen, names))
-    drawn = bounds.curves(replicas[1:] or replicas, chosen, names, summaries[0], settings) if trade_off else {}
+    drawn = bounds.curves(logs[1:] or logs, chosen, names, summaries[0], settings) if trade_off else {}
     return Comparison(
         workload=part,
         policies=names,
@@ -129,11 +129,12 @@ def compare(
         logged=[r.summary() for r in records],
         first_row=rows - first,
         window_jobs=size,
-        shakes=shakes,
-        shake_s=shake_s,
+        replicas=replicas,
+        jitter_s=jitter_s,
         records=list(records),
         marks=[", ".join(marks.get(n, [])) for n in names],
         fair=fair,
+        joined=len(names) - len(policies),
         bound=max_wait,
         notes=(*cautions, *_notes(part, chosen, names, size, kill_at_walltime)),
         cautions=cautions,
@@ -154,7 +155,7 @@ def _named(policies: Sequence[str | Policy]) -> tuple[list[Scheduler], list[str]
 
 def _measured(
     workload: Workload,
-    replicas: list[Workload],
+    logs: list[Workload],
     chosen: Sequence[Scheduler],
     rows: np.ndarray,
     size: int,
@@ -163,26 +164,26 @@ def _measured(
     report: Callable[..., None],
 ) -> tuple[Sequence, Sequence, Sequence, dict[str, np.ndarray]]:
     """(records as logged, summaries of every replay, bounded slowdowns over time, metric -> [P, W, K] of windows × replicas).
-    `replicas`: the judged jobs as logged, then time-shifted; `shaking`: shakes, shake_s, seed of windows."""
+    `logs`: the judged jobs as logged, then time-shifted; `shaking`: replicas, jitter_s, seed of windows."""
     compiled = all(p.is_compiled(workload.cluster) for p in chosen)
     blocks = max(len(rows) // 2, 1)  # long blocks: congestion lasts
     with current() as workers:
         policies = workers.put(list(chosen))
-        work = partial(_continuous, workers.put(replicas), policies, blocks, settings)
+        work = partial(_continuous, workers.put(logs), policies, blocks, settings)
         logged, summaries, in_time = zip(*workers.map(work, range(len(chosen)), report, compiled), strict=True)
         judge = partial(_window, workers.put(workload), policies, (size, *shaking), settings)
         per_window = workers.map(judge, map(int, rows), lambda count: report(count * len(chosen)), compiled)
-    records = [replace(r, workload=replicas[0]) for r in logged]
+    records = [replace(r, workload=logs[0]) for r in logged]
     table = {m: np.array([[[x[m] for x in one[p]] for one in per_window] for p in range(len(chosen))]) for m in windows.NUMBERS}
     return records, summaries, in_time, table
 
 
 def _continuous(
-    replicas: Shared, policies: Shared, blocks: int, settings: dict, p: int
+    logs: Shared, policies: Shared, blocks: int, settings: dict, p: int
 ) -> tuple[Record, list[dict[str, float]], list[np.ndarray]]:
-    """(the record of the jobs as logged, the summaries of all replicas, their bounded slowdowns over time) under policy p."""
+    """(the record of the jobs as logged, the summaries of all logs, their bounded slowdowns over time) under policy p."""
     policy = policies.get()[p]
-    logged, *records = (simulate(x, policy, **settings) for x in replicas.get())
+    logged, *records = (simulate(x, policy, **settings) for x in logs.get())
     records = records or [logged]
     alone = replace(logged, workload=cast(Any, None))  # the driver has it
     return alone, [r.summary() for r in records], [windows.in_time(r, blocks) for r in records]
@@ -191,10 +192,10 @@ def _continuous(
 def _window(
     log: Shared, policies: Shared, how: tuple[int, int, float, int], settings: dict, row: int
 ) -> list[list[dict[str, float]]]:
-    """The numbers of each policy in the replicas of the window from `row`; `how` these are made, as `windows.replicas` takes
+    """The numbers of each policy in the logs of the window from `row`; `how` these are made, as `windows.shifted` takes
     it."""
-    replicas = windows.replicas(log.get(), row, *how)
-    return [[windows.numbers(simulate(x, p, **settings)) for x in replicas] for p in policies.get()]
+    logs = windows.shifted(log.get(), row, *how)
+    return [[windows.numbers(simulate(x, p, **settings)) for x in logs] for p in policies.get()]
 
 
 def _joining(
@@ -223,13 +224,19 @@ def _joining(
 
 
 def _rows(
-    workload: Workload, since: float, until: float, max_wait: float, window_jobs: int | None, shakes: int, shake_s: float | None
+    workload: Workload,
+    since: float,
+    until: float,
+    max_wait: float,
+    window_jobs: int | None,
+    replicas: int,
+    jitter_s: float | None,
 ) -> tuple[int, int, int]:
     """(first row, the row behind the last, jobs in a window) of a comparison. Raises InputError for settings that cannot be."""
-    if shakes < 0 or not max_wait >= 1:
-        raise InputError(f"shakes are 0 or more, and a bound on waits is 1 or more, not {shakes} and {max_wait:g}")
-    if shake_s and not shakes:
-        raise InputError("without shakes nothing is moved: leave shake_s out, or ask for shakes")
+    if replicas < 0 or not max_wait >= 1:
+        raise InputError(f"replicas are 0 or more, and a bound on waits is 1 or more, not {replicas} and {max_wait:g}")
+    if jitter_s and not replicas:
+        raise InputError("without replicas nothing is moved: leave jitter_s out, or ask for replicas")
     first, last = int(since * len(workload)), int(round(until * len(workload)))
     if not 0 <= since < until <= 1 or last - first < 1 or (since > 0 and first < 2):
         raise InputError(f"{workload.name}: shares {since:g} to {until:g} of {len(workload)} jobs hold none")
@@ -270,7 +277,11 @@ def _notes(w: Workload, chosen: Sequence[Scheduler], names: Sequence[str], size:
         notes.append(f"windows of {size} jobs are short: a long queue does not build up in them")
     over = overruns(w)
     if over > 0.05:
-        how = "are ended at their request (--kill)" if kill else "run on; --kill ends them, and may change who is best"
+        how = (
+            "are ended at their request (--end-at-limit)"
+            if kill
+            else "run on; --end-at-limit ends them, and may change who is best"
+        )
         notes.append(f"{over:.0%} of the jobs outlive their requested time; here they {how}")
     return notes
 
@@ -283,6 +294,6 @@ def both_ways(workload: Workload, policies: Sequence[str | Policy], **settings: 
         return c, None
     joined = [n for n in c.policies if n not in {p.name for p in map(resolve, policies)}]
     kill = not settings.pop("kill_at_walltime", False)
-    changed = settings | {"kill_at_walltime": kill, "earlier": False, "shake_s": c.shake_s or None, "trade_off": False}
+    changed = settings | {"kill_at_walltime": kill, "earlier": False, "jitter_s": c.jitter_s or None, "trade_off": False}
     other = compare(workload, [*policies, *joined], **changed)  # the same rules: chosen as the first way has it
-    return c, replace(other, marks=c.marks, fair=c.fair)
+    return c, replace(other, marks=c.marks, fair=c.fair, joined=c.joined)

@@ -34,30 +34,30 @@ def begins(first: int, last: int, size: int, most: int | None = None) -> np.ndar
     return rows if most is None or len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(int)]
 
 
-def replicas(w: Workload, row: int, size: int, shakes: int, shake_s: float, seed: int) -> list[Workload]:
-    """The window of `size` jobs from `row` with what is replayed before it, `shakes` times time-shifted (0: as logged). Column
-    `counted` marks the jobs that count."""
+def shifted(w: Workload, row: int, size: int, replicas: int, jitter_s: float, seed: int) -> list[Workload]:
+    """The window of `size` jobs from `row` with what is replayed before it, `replicas` times time-shifted (0: as logged).
+    Column `counted` marks the jobs that count."""
     begin = max(row - size, 0)
     part = w.take(slice(begin, row + size))
     part = replace(part, columns={"counted": np.arange(len(part)) >= row - begin})
-    return [shake(part, shake_s, [seed, row, k]) for k in range(shakes)] or [part]
+    return [shake(part, jitter_s, [seed, row, k]) for k in range(replicas)] or [part]
 
 
 @dataclass(eq=False)
 class LogWindows:
-    """The windows of a log with their replicas, as `replicas` makes them; each is made once in a process, and kept."""
+    """The windows of a log with their replicas, as `shifted` makes them; each is made once in a process, and kept."""
 
     log: Workload
     size: int
-    shakes: int
-    shake_s: float
+    replicas: int
+    jitter_s: float
     seed: int
     made: dict[int, list[Workload]] = field(default_factory=dict, repr=False)
 
     def of(self, row: int) -> list[Workload]:
         """Return the replicas of the window from `row`."""
         if row not in self.made:
-            self.made[row] = replicas(self.log, row, self.size, self.shakes, self.shake_s, self.seed)
+            self.made[row] = shifted(self.log, row, self.size, self.replicas, self.jitter_s, self.seed)
         return self.made[row]
 
     def __getstate__(self) -> dict:

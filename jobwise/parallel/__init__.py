@@ -93,5 +93,5 @@ def _begun(on: str, count: int) -> Workers:
     """New workers of an engine. Raises InputError for a name that none has."""
     name, _, address = on.partition(":")
     if name not in ENGINES or (address and name not in ADDRESSED):
-        raise InputError(f"--on {on}: known are {', '.join(ENGINES)} and ray://HOST:PORT")
+        raise InputError(f"--executor {on}: known are {', '.join(ENGINES)} and ray://HOST:PORT")
     return ENGINES[name](on, count)

@@ -66,7 +66,7 @@ class Processes(Storing):
         try:
             head = pickle.dumps(value, 5, buffer_callback=lambda x: arrays.append(x.raw()))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise InputError(f"processes cannot be sent this: {in_a_line(error)}; threads can (--on threads)") from None
+            raise InputError(f"processes cannot be sent this: {in_a_line(error)}; threads can (--executor threads)") from None
         self._files += 1
         file = Path(self._folder.name) / str(self._files)
         _write(file, [memoryview(head), *arrays])

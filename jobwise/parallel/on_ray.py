@@ -93,10 +93,10 @@ class Ray(Storing):
             there, here = ray.get(remote.remote(versions), timeout=BEGIN_S), versions()
         except ray.exceptions.RayError as error:
             self.close()
-            raise InputError(f"--on {on}: no worker begins there: {in_a_line(error)}") from None
+            raise InputError(f"--executor {on}: no worker begins there: {in_a_line(error)}") from None
         if different := [f"{k} {there[k]} there, {here[k]} here" for k in here if there[k] != here[k]]:
             self.close()
-            raise InputError(f"--on {on}: other versions: {'; '.join(different)}")
+            raise InputError(f"--executor {on}: other versions: {'; '.join(different)}")
         there_are = count if on == "ray" else max(int(ray.cluster_resources().get("CPU", 1)), 1)
         super().__init__(_Futures(remote.remote, self._running), there_are)
 
@@ -129,7 +129,7 @@ class Ray(Storing):
             done, left = wait(left, timeout=LOOK_S, return_when=FIRST_COMPLETED)
             yield from done
             if not done and not self._lives():
-                raise InputError(f"--on {self._on}: the Ray node that this command joined has died; {self.again}")
+                raise InputError(f"--executor {self._on}: the Ray node that this command joined has died; {self.again}")
 
     def _lives(self) -> bool:
         """Does the cluster say in time that this machine's node lives? Asked in a thread: without a head Ray waits for it."""
@@ -157,7 +157,7 @@ class Ray(Storing):
         except self._ray.exceptions.TaskCancelledError:
             raise
         except self._ray.exceptions.RayError as error:
-            raise InputError(f"--on {self._on}: {in_a_line(error, 120)}; {self.again}") from None
+            raise InputError(f"--executor {self._on}: {in_a_line(error, 120)}; {self.again}") from None
 
     def home(self, item: int) -> Executor:
         """Return the one actor of an item; Ray begins it anew where it is lost."""
@@ -210,11 +210,11 @@ def _listening(on: str, address: str) -> str:
 
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
-        raise InputError(f"--on {on}: an address is expected, as in ray://head:10001")
+        raise InputError(f"--executor {on}: an address is expected, as in ray://head:10001")
     try:
         socket.create_connection((host, int(port)), ANSWER_S).close()
     except OSError as error:
-        raise InputError(f"--on {on}: nothing answers there: {error.strerror or error}") from None
+        raise InputError(f"--executor {on}: nothing answers there: {error.strerror or error}") from None
     return on if on.startswith("ray://") else address
 
 
@@ -236,7 +236,7 @@ def _healthy(on: str, address: str) -> str:
 def _refused(on: str, why: Any) -> InputError:
     """The error of a cluster that does not let jobwise in."""
     hint = f"a token is taken from RAY_AUTH_TOKEN, or {TOKEN}"
-    return InputError(f"--on {on}: no Ray cluster lets jobwise in: {in_a_line(why, 160)} ({hint})")
+    return InputError(f"--executor {on}: no Ray cluster lets jobwise in: {in_a_line(why, 160)} ({hint})")
 
 
 def _call(fn: Callable, *args: Any) -> Any:

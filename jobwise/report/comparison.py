@@ -16,7 +16,7 @@ from jobwise.compare.comparison import BETTER, HEADS, LONGER, WORSE, Comparison,
 from jobwise.errors import InputError
 from jobwise.report import page
 from jobwise.report.result import Progress, Result
-from jobwise.report.sections import Cell, Column, Figure, Section, Table
+from jobwise.report.sections import Cell, Figure, Section, Table
 from jobwise.workload import Workload
 from jobwise.workloads.transform import date, recorded, span, statistics
 
@@ -116,7 +116,7 @@ def _steps(c: Comparison) -> list[str]:
             "Decide how long the unluckiest job may wait, and judge on later jobs alone what kept it on earlier ones: jobwise "
             f"compare LOG --split 0.7 --max-wait {LONGER:g}x -p {c.policies[0]} -p jobwise"
         )
-    if c.shakes == 0:
+    if c.replicas == 0:
         steps.append("See whether the differences outlast small shifts of the submits: --replicas 5")
     steps.append(
         "Look at a single choice, and at why each job had its place: jobwise explain "
@@ -162,31 +162,34 @@ def _sections(
     shown = [] if c.workload.cluster.topology else [0] if best == 0 else [0, best]
     users = [partial(figures.by_class, c, "user")] if len(np.unique(c.workload.jobs["user"])) > 1 else []
     when, days = date(c.workload, day * 86400)[:10], statistics(c.workload)["span_days"] / 160
-    several = len(c.policies) > 1
-    fold = partial(Section, folded=True)
     drawn: list[tuple[Section, Sequence[Callable[[], str | Figure]]]] = [
         (Section("The trade-off", TRADE_OFF), [partial(figures.trade_off, c)]),
         (_compared(c, said[1:], figures.colour), []),
-        *([(fold("The changes", CHANGES, why="how sure each change is"), [partial(figures.changes, c)])] if several else []),
-        *([(fold("Who wins, who loses", WINNERS.format(c.policies[0]), [_winners(c)], why="which users and sizes gain, and which pay"),
-            [partial(figures.winners, c)])] if several else []),
-        (fold("Starvation", "Continuous replay of the whole log, as logged.", [_starvation(c)], why="which job waits longest"), []),
-        *([(_bounds(c), [partial(figures.bounds, c)])] if c.curves else []),
-        (fold("Over time", OVER_TIME.format(days), why="when the queue was long"), [partial(figures.over_time, c)]),
-        (fold("Distribution of bounded slowdown", DISTRIBUTION, why="whether a mean hides a few bad cases"), [partial(figures.distribution, c)]),
-        (
-            fold("Waits by class of job", CLASSES + USERS * len(users), why="how long jobs like yours wait"),
-            [*(partial(figures.by_class, c, by) for by in ("size", "run time")), *users],
-        ),
-        (
-            fold("A day on the machine", DAY.format(f"{day:g}" + f", {when}" * bool(when)), why="which job ran where and when"),
-            [partial(gantt, c.records[p], day, c.policies[p]) for p in shown],
-        ),
-        *([(fold("How it was learnt", LEARNT, why="whether training had come to rest"), [partial(figures.learning, curve)])] if curve is not None else []),
-        (fold("Other measures", "", _measures(c, figures.colour), why="windows of the log, ranks, replicas, mean waits, utilisation"), []),
-        *([(fold(OTHER_WAY, "", _measures(other, figures.colour), why="whether the verdicts depend on it"), [])] if other else []),
-        (_facts(c), []),
-    ]  # fmt: skip
+    ]
+
+    def fold(title: str, text: str, why: str, *draw: Callable[[], str | Figure], tables: Sequence[Table] = ()) -> None:
+        drawn.append((Section(title, text, list(tables), folded=True, why=why), draw))
+
+    if len(c.policies) > 1:
+        fold("The changes", CHANGES, "how sure each change is", partial(figures.changes, c))
+        draw, text = partial(figures.winners, c), WINNERS.format(c.policies[0])
+        fold("Who wins, who loses", text, "which users and sizes gain, and which pay", draw, tables=[_winners(c)])
+    fold("Starvation", STARVATION, "which job waits longest", tables=[_starvation(c)])
+    if c.curves:
+        fold("What a bound on waits costs", BOUNDS, "which bound to choose", partial(figures.bounds, c), tables=[_bounds(c)])
+    fold("Over time", OVER_TIME.format(days), "when the queue was long", partial(figures.over_time, c))
+    curves = partial(figures.distribution, c)
+    fold("Distribution of slowdown", DISTRIBUTION, "whether a mean hides a few bad cases", curves)
+    classes = [*(partial(figures.by_class, c, by) for by in ("size", "run time")), *users]
+    fold("Waits by class of job", CLASSES + USERS * len(users), "how long jobs like yours wait", *classes)
+    charts = [partial(gantt, c.records[p], day, c.policies[p]) for p in shown]
+    fold("A day on the machine", DAY.format(f"{day:g}" + f", {when}" * bool(when)), "which job ran where and when", *charts)
+    if curve is not None:
+        fold("How it was learnt", LEARNT, "whether training had come to rest", partial(figures.learning, curve))
+    fold("Other measures", "", "windows, ranks, replicas, mean waits, utilisation", tables=_measures(c, figures.colour))
+    if other:
+        fold(OTHER_WAY, "", "whether the verdicts depend on it", tables=_measures(other, figures.colour))
+    drawn.append((_facts(c), []))
     done, total = 0, sum(len(steps) for _, steps in drawn)
     for section, steps in drawn:
         for draw in steps:
@@ -221,14 +224,12 @@ LEARNT = (
 )
 
 
-def _bounds(c: Comparison) -> Section:
+def _bounds(c: Comparison) -> Table:
     bounds = [f"{x.bound:g}" for x in next(iter(c.curves.values()))]
     rows = [
-        [n, *(f"{x.bounded_slowdown:,.1f} / {hours(x.max_wait)} h / {x.largest:.2f} x" for x in y)]
-        for n, y in c.curves.items()
+        [n, *(f"{x.bounded_slowdown:,.1f} / {hours(x.max_wait)} h / {x.largest:.2f} x" for x in y)] for n, y in c.curves.items()
     ]
-    table, why = Table(["slowdown / longest wait / x", *bounds], rows), "which bound to choose"
-    return Section("What a bound on waits costs", BOUNDS, [table], folded=True, why=why)
+    return Table(["slowdown / longest wait / x", *bounds], rows)
 
 
 def _compared(c: Comparison, said: Sequence[str], colour: Callable[[int], str]) -> Section:
@@ -263,12 +264,12 @@ def _more(c: Comparison) -> list[Table]:
         row += ["" if first else t.text(), f"{t.share:.0%}", f"{ranks[p]:.1f}"]
         windows.append([*row, "" if first else "/".join(map(str, c.wins(p)))])
         middle, least, most = c.waits(p)
-        times = f"{middle:.2f} ({least:.2f} to {most:.2f})" if c.shakes else f"{middle:.2f}"
+        times = f"{middle:.2f} ({least:.2f} to {most:.2f})" if c.replicas else f"{middle:.2f}"
         row = [name, f"{c.logged[p]['bounded_slowdown']:,.2f}", *(hours(s[k]) for k in ("wait", "p99_wait"))]
         whole.append([*row, "" if first else times, f"{s['utilisation']:.3f}"])
     if site := recorded(c.workload):
         whole.append(["as recorded", f"{site['bounded_slowdown']:,.2f}", hours(site["wait"]), "", "", ""])
-    shifted = f", means of {several(c.shakes, 'time-shifted replica')}" if c.shakes else ""
+    shifted = f", means of {several(c.replicas, 'time-shifted replica')}" if c.replicas else ""
     title = f"{several(len(c.first_row), 'window')} of {c.window_jobs:,} jobs{shifted}"
     heads = ["scheduler", "slowdown", "change [95 %]", "of the mean", "largest", "rank", "won/tied/lost"]
     ends = ["scheduler", "as logged", "mean wait h", "p99 wait h", "x ref, of every replica", "utilisation"]
@@ -279,6 +280,7 @@ WINDOWS = (
     "Change: geometric mean, 95 % over blocks of two windows. Largest: share of the largest window in the totals. Rank: mean "
     "place over windows. Won/tied/lost: windows against the reference."
 )
+STARVATION = "Continuous replay of the whole log, as logged."
 CHANGES = "Change of slowdown in a typical block of time of the continuous replay, with its 95 % interval."
 WINNERS = "Job by job against {}, continuous replay, and the classes of jobs whose mean wait changes most."
 OTHER_WAY = "Jobs that outlive their request treated the other way"

@@ -243,7 +243,7 @@ def trade_off(c: Comparison) -> str:
         ax.set(
             xscale="log",
             yscale="log",
-            xlabel=f"mean bounded slowdown of the whole log{', time-shifted' * (c.shakes > 0)}",
+            xlabel=f"mean bounded slowdown of the whole log{', time-shifted' * (c.replicas > 0)}",
             ylabel="longest wait, h",
         )
         ax.margins(x=0.22, y=0.12)

@@ -71,8 +71,7 @@ def _page(
     key = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()  # the browser runs no other script
     shown = [(s, [(t, [[_cell(x) for x in row] for row in t.rows]) for t in s.tables]) for s in sections]
     return plain(
-        template.render(title=title, answer=answer, sections=shown, style=style, script=script, key=key, version=__version__
-        )
+        template.render(title=title, answer=answer, sections=shown, style=style, script=script, key=key, version=__version__)
     )
 
 

@@ -181,7 +181,7 @@ class SearchTrainer(Trainer):
         """Return {name: geometric mean of bounded slowdowns on windows of the jobs kept back}."""
         size, shaking = min(self.jobs, windows.SIZE), (2, self.config.shake_s, self.config.seed)
         rows = windows.begins(self.cut, len(self.seen), size)
-        parts = [x for row in rows for x in windows.replicas(self.seen, int(row), size, *shaking)]
+        parts = [x for row in rows for x in windows.shifted(self.seen, int(row), size, *shaking)]
         orders = {k: ListScheduler(Index(k, v), "easy") for k, v in candidates.items()}
         slowdowns = {k: windows.slowdowns(simulate_many(parts, order)) for k, order in orders.items()}
         return {k: float(np.exp(np.log(x).mean())) for k, x in slowdowns.items()}

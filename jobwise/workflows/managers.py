@@ -61,7 +61,7 @@ MANAGERS: dict[str, Callable[[ToldMachine], ResourceManager]] = {
 def manager(name: str, machine: ToldMachine) -> ResourceManager:
     """The resource manager of a name. Raises InputError."""
     if name not in MANAGERS:
-        raise unknown("manager", name, MANAGERS, "--on: ")
+        raise unknown("manager", name, MANAGERS, "--executor: ")
     if name != "simulator" and (machine.folder / SIMULATED).exists():
         raise InputError(f"{machine.folder}: the run there was begun on the simulator; name another --state folder")
     return MANAGERS[name](machine)

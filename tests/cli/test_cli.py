@@ -53,9 +53,9 @@ def test_compare_and_report(good, tmp_path, capsys):
     assert "sjf+easy" in capsys.readouterr().out and "</html>" in report.read_text()
     assert run(["compare", good, "-p", "fcfs+easy", "-p", "sjf+easy", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["policies"]) == 2
-    assert run(["compare", good, "--json", "--shakes", "1"]) == 0  # what we recommend is there unasked
+    assert run(["compare", good, "--json", "--replicas", "1"]) == 0  # what we recommend is there unasked
     assert [x["policy"] for x in json.loads(capsys.readouterr().out)["policies"]][-1] == "jobwise"
-    told = ["-p", "fcfs+easy", "-p", "general+easy", "--split", "0.5", "--max-wait", "1.5x", "--shakes", "1"]
+    told = ["-p", "fcfs+easy", "-p", "general+easy", "--split", "0.5", "--max-wait", "1.5x", "--replicas", "1"]
     assert run(["compare", good, *told]) == 0
     out = capsys.readouterr().out.replace("\n", " ")
     out = " ".join(out.split())
@@ -79,7 +79,7 @@ def test_trace_commands(good, tmp_path, capsys):
     assert gzip.decompress(out.read_bytes()).count(b"\n") > 20
     assert run(["trace", "convert", good, str(tmp_path / "a.swf"), "--split", "0.7"]) == 0
     assert (tmp_path / "a.swf.rest").exists()
-    assert run(["trace", "convert", good, str(tmp_path / "m.swf"), "--merge", good, "--shake-s", "5"]) == 0
+    assert run(["trace", "convert", good, str(tmp_path / "m.swf"), "--merge", good, "--jitter", "5"]) == 0
     assert run(["trace", "generate", str(tmp_path / "g.swf"), "--jobs", "50", "--procs", "16", "--users", "3"]) == 0
     capsys.readouterr()
     assert run(["trace", "sacct-command", "--start", "2026-02-01"]) == 0

@@ -54,7 +54,7 @@ def log(tmp_path_factory):
 @pytest.mark.parametrize("columns", [80, 100, 150])
 def test_a_comparison_is_readable(log, columns):
     told = [x for p in POLICIES for x in ("-p", p)]
-    out = shown(["compare", log, *told, "--shakes", "1", "--window", "90"], columns)
+    out = shown(["compare", log, *told, "--replicas", "1", "--window", "90"], columns)
     assert "…" not in out
     assert all(len(line.rstrip()) <= columns for line in out.split("\n"))
     answer, table = out.split("scheduler  ", 1)

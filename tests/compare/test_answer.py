@@ -22,7 +22,7 @@ from jobwise.compare.procedure import compare
 @pytest.fixture(scope="module")
 def comparison():
     w = jw.lublin(3000, 64, seed=2, load=0.9, estimates="users", users=12)
-    return compare(w, ["fcfs+easy", "saf+easy", "saf+easy+guard24h"], shakes=2, window_jobs=100)
+    return compare(w, ["fcfs+easy", "saf+easy", "saf+easy+guard24h"], replicas=2, window_jobs=100)
 
 
 def altered(c, factor, waits=None, blocks=None):
@@ -62,7 +62,7 @@ def test_nothing_is_claimed_where_nothing_is_there(comparison):
     worse = answer(altered(comparison, [1, 1.4, 1.7]))
     assert len(worse) == 1 and worse[0].startswith("No scheduler here is better than fcfs+easy")
     calm = jw.workload(100.0 * np.arange(300), np.ones(300, int), np.full(300, 50.0), cluster=jw.pool(4))
-    quiet = compare(calm, ["fcfs+easy", "sjf+easy"], shakes=0)
+    quiet = compare(calm, ["fcfs+easy", "sjf+easy"], replicas=0)
     assert len(answer(quiet)) == 1 and "hardly a queue" in answer(quiet)[0]
 
 
@@ -134,7 +134,7 @@ def test_a_broken_bound_says_how_often_and_by_how_much(comparison):
 def test_what_ending_jobs_at_their_request_changes_is_one_sentence(comparison):
     c, other = altered(comparison, [1, 0.4, 0.7]), altered(comparison, [1, 0.9, 1.0])
     text = other_way(c, other, kill=False)
-    assert text.count(".") - text.count("0.") <= 2 and "(--kill)" in text and "saf+easy would have -10%" in text
+    assert text.count(".") - text.count("0.") <= 2 and "(--end-at-limit)" in text and "saf+easy would have -10%" in text
     assert "instead of -60%" in text
 
 
@@ -148,10 +148,10 @@ def test_one_table_and_the_json_has_both_ways(tmp_path, capsys):
     w = jw.lublin(1500, 64, seed=3, load=0.9, estimates="users")
     w.truth["runtime"][::4] *= 8
     jw.write_swf(w, tmp_path / "log.swf")
-    words = ["compare", str(tmp_path / "log.swf"), "-p", "fcfs+easy", "-p", "saf+easy", "--shakes", "1"]
+    words = ["compare", str(tmp_path / "log.swf"), "-p", "fcfs+easy", "-p", "saf+easy", "--replicas", "1"]
     assert run(words) == 0
     out = capsys.readouterr().out
-    assert len(re.findall(r"^ ?scheduler ", out, re.M)) == 1 and "--kill" in out
+    assert len(re.findall(r"^ ?scheduler ", out, re.M)) == 1 and "--end-at-limit" in out
     assert run([*words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["answer"] and found["other_way"]["policies"][1]["policy"] == "saf+easy"

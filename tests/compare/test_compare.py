@@ -67,12 +67,12 @@ def test_breakdowns_cover_all_jobs():
 @pytest.fixture(scope="module")
 def comparison():
     w = lublin(3000, 64, seed=2, load=0.9, estimates="users", users=12)
-    return compare(w, ["fcfs+easy", "sjf+easy", "saf+easy+guard24h", "fcfs+conservative"], shakes=2, window_jobs=187)
+    return compare(w, ["fcfs+easy", "sjf+easy", "saf+easy+guard24h", "fcfs+conservative"], replicas=2, window_jobs=187)
 
 
 def test_comparison_is_paired_and_reproducible(comparison):
     c = comparison
-    again = compare(c.workload, ["fcfs+easy", "sjf+easy"], shakes=2, window_jobs=187)
+    again = compare(c.workload, ["fcfs+easy", "sjf+easy"], replicas=2, window_jobs=187)
     assert np.array_equal(again.windows["wait"], c.windows["wait"][:2])
     assert c.change(0).change == 0 and c.change(0).p == 1
     e = c.change(1)
@@ -95,7 +95,7 @@ def test_schedulers_that_differ_by_chance_alone_are_not_claimed_to_differ():
         return ListScheduler(order, backfill="easy")
 
     w = lublin(1000, 64, seed=2, load=0.8)
-    c = compare(w, [by_chance(k) for k in range(1, 5)], window_jobs=60, shakes=2)
+    c = compare(w, [by_chance(k) for k in range(1, 5)], window_jobs=60, replicas=2)
     starts = [r.jobs["start"] for r in c.records]
     assert all((starts[0] != x).sum() > 20 for x in starts[1:])
     assert not any(c.claimed) and all("no difference can be claimed" in c.verdict(p) for p in (1, 2, 3))
@@ -230,8 +230,8 @@ def test_a_shake_does_not_erase_the_queue_of_a_short_log():
 
     short = workload(np.arange(60.0) * 5, np.full(60, 4), np.full(60, 6.0), cluster=pool(4))  # 295 s
     assert 0 < windows.shake_for(short) <= 5
-    c = compare(short, ["fcfs+easy", "sjf+easy"], shakes=4)
-    assert c.queues == (max(c.logged[0]["bounded_slowdown"], c.whole[0]["bounded_slowdown"]) >= 1.3) and c.shake_s <= 5
+    c = compare(short, ["fcfs+easy", "sjf+easy"], replicas=4)
+    assert c.queues == (max(c.logged[0]["bounded_slowdown"], c.whole[0]["bounded_slowdown"]) >= 1.3) and c.jitter_s <= 5
     assert c.whole[0]["wait"] == pytest.approx(c.logged[0]["wait"], rel=0.2)
 
 
@@ -253,7 +253,7 @@ def test_origins_put_all_unseen_windows_together():
     from jobwise.report.origins import of_origins
 
     w = jw.lublin(jobs=3000, procs=64, load=0.9, seed=5, estimates="users")
-    o = origins(w, ["fcfs+easy", "sjf+easy"], 3, window_jobs=60, shakes=2)
+    o = origins(w, ["fcfs+easy", "sjf+easy"], 3, window_jobs=60, replicas=2)
     assert o.at == [0.7, 0.8, 0.9] and o.policies == ["fcfs+easy", "sjf+easy", FAIR] and len(o.chosen) == 3
     e = o.effects()
     assert (
@@ -289,7 +289,7 @@ def test_origins_learn_from_the_jobs_before_alone():
         seen.append((len(part), t))
         return jw.ListScheduler("saf", "easy", label="learnt")
 
-    o = origins(w, ["fcfs+easy"], 2, learn=learn, window_jobs=50, shakes=1)
+    o = origins(w, ["fcfs+easy"], 2, learn=learn, window_jobs=50, replicas=1)
     assert seen == [(1600, 0.8), (1800, 0.9)] and o.policies[1] == "learnt+easy"
 
 
@@ -365,14 +365,14 @@ def test_jobs_that_outlive_their_request_are_shown_both_ways():
     from jobwise.compare.procedure import both_ways
 
     w = lublin(600, 32, seed=3, load=0.9)
-    c, other = both_ways(w, ["fcfs+easy", "sjf+easy"], shakes=1, window_jobs=150)
+    c, other = both_ways(w, ["fcfs+easy", "sjf+easy"], replicas=1, window_jobs=150)
     assert other is None and not c.notes
     w.truth["runtime"][::5] *= 3
-    c, other = both_ways(w, ["fcfs+easy", "sjf+easy"], shakes=1, window_jobs=150)
+    c, other = both_ways(w, ["fcfs+easy", "sjf+easy"], replicas=1, window_jobs=150)
     assert "20%" in c.notes[0] and other.records[0].runtime.max() < c.records[0].runtime.max()
     assert "run on" in c.notes[0] and "ended" in other.notes[0]
-    assert "short" in compare(w, ["fcfs+easy"], shakes=0, window_jobs=20).notes[0]
-    c, other = both_ways(w, ["fcfs+easy", "sjf+easy"], since=0.5, shakes=1, window_jobs=50)
+    assert "short" in compare(w, ["fcfs+easy"], replicas=0, window_jobs=20).notes[0]
+    c, other = both_ways(w, ["fcfs+easy", "sjf+easy"], since=0.5, replicas=1, window_jobs=50)
     assert other.policies == c.policies and other.marks == c.marks and other.fair == c.fair is not None
 
 
@@ -407,7 +407,7 @@ def test_names_are_text_wherever_they_go(tmp_path):
     from jobwise.policies.list_scheduler import ListScheduler
 
     nasty = ['x" onload="alert(1)" y="', "$\\frac", "a[red]b", "\x1b[2J", "back\\1slash", "<b>&amp;"]
-    c = compare(w, ["fcfs+easy", *(ListScheduler("sjf", "easy", label=n) for n in nasty)], shakes=1)
+    c = compare(w, ["fcfs+easy", *(ListScheduler("sjf", "easy", label=n) for n in nasty)], replicas=1)
     c.write_report(tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text()
     assert scripts_are_ours(text) and "\x1b" not in text and "<b>&amp;+" not in text

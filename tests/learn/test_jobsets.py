@@ -307,7 +307,7 @@ def test_simulate_and_compare_agree_with_evaluate(system, tmp_path, capsys):
     if system is deeprm_system:  # (CuSH's jobsets have a mix of types of their own)
         assert said["slowdown"] == alone[5].summary()["slowdown"]
     both = ["fcfs+easy", str(tmp_path / "run"), "slots:sjf"]
-    assert run(["compare", name, *(x for p in both for x in ("-p", p)), "--shakes", "0", "--seed", "5", "--json"]) == 0
+    assert run(["compare", name, *(x for p in both for x in ("-p", p)), "--replicas", "0", "--seed", "5", "--json"]) == 0
     whole = json.loads(capsys.readouterr().out)["policies"]
     assert len(whole) == 3 and policy.about["choices"] > 0
 
@@ -459,11 +459,11 @@ def test_a_comparison_on_jobs_it_was_trained_on_says_so(tmp_path):
     small = {"jobsets": 3, "validation_jobsets": 2, "iterations": 1, "choices": None, "validations": 1, "warm": 0, "jobs": 20}
     config = cush_system.ours(w, "smoke").changed(**small, drawn=0, runs=2, threads=1, row_s=600.0, encoder="slots")
     policy = config.train(w, tmp_path / "run")[0]
-    c = jobwise.compare(w, ["fcfs+easy", policy], shakes=0, window_jobs=40)
+    c = jobwise.compare(w, ["fcfs+easy", policy], replicas=0, window_jobs=40)
     assert any("was trained on" in note for note in c.notes)
     other = on_nodes(jobwise.lublin(jobs=300, procs=16, load=0.9, seed=9, estimates="users"), 4)
     assert not any(
-        "trained on" in note for note in jobwise.compare(other, ["fcfs+easy", policy], shakes=0, window_jobs=40).notes
+        "trained on" in note for note in jobwise.compare(other, ["fcfs+easy", policy], replicas=0, window_jobs=40).notes
     )
 
 

@@ -400,7 +400,7 @@ def test_commands(w, tmp_path, capsys):
     told = json.loads((folder / "a" / "run.json").read_text())["config"]
     assert told["learner"]["steps"] == 16 and told["learner"]["gamma"] == 0.99 and told["choices"] == 1500
     report = tmp_path / "r.html"
-    assert run(["evaluate", str(folder / "a"), str(log), "--shakes", "0", "--report", str(report), "--json"]) == 0
+    assert run(["evaluate", str(folder / "a"), str(log), "--replicas", "0", "--report", str(report), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert len(found["policies"]) >= 11 and "In hindsight, on these very jobs," in found["against_best_rule"]["verdict"]
     assert found["fair_best"] and found["against_fair_best"]["rule"] == found["fair_best"]

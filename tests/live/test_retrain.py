@@ -121,7 +121,7 @@ def test_a_round_is_judged_on_jobs_that_no_training_has_seen(jobs, poor, tmp_pat
     assert x.judged == int(0.3 * taken) and x.learnt + x.judged == taken
     policy = jw.resolve(str(tmp_path / "learnt"))
     assert policy.about["jobs"] == taken  # a system trains on the first 70 % of its log
-    seen = jw.compare(jobs, ["fcfs+easy", policy], since=0.0, shakes=0).notes
+    seen = jw.compare(jobs, ["fcfs+easy", policy], since=0.0, replicas=0).notes
     assert any("trained on" in n or "has seen" in n for n in seen)
 
 

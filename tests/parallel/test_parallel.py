@@ -197,7 +197,7 @@ def test_what_cannot_be_sent_is_one_line():
     w = jw.lublin(60, 16, seed=1)
     mine = jw.ListScheduler(lambda jobs, now: jobs["walltime"], "easy")
     with workers("processes", 2), pytest.raises(InputError, match="processes cannot be sent this"):
-        jw.compare(w, ["fcfs+easy", mine], shakes=0)
+        jw.compare(w, ["fcfs+easy", mine], replicas=0)
 
 
 def kinds():
@@ -208,7 +208,7 @@ def kinds():
         if on == "ray":
             pytest.importorskip("ray")
         with workers(on, 2):
-            yield jw.compare(w, policies, since=0.5, shakes=2, hindsight=False)
+            yield jw.compare(w, policies, since=0.5, replicas=2, hindsight=False)
 
 
 def test_comparisons_are_the_same_everywhere():
@@ -226,13 +226,13 @@ def test_comparisons_are_the_same_everywhere():
 def test_the_command_says_where(capfd, tmp_path):
     log = str(tmp_path / "log.swf")
     jw.write_swf(jw.lublin(300, 32, seed=1), log)
-    words = ["compare", log, "-p", "fcfs+easy", "-p", "sjf+easy", "--shakes", "1", "--json"]
+    words = ["compare", log, "-p", "fcfs+easy", "-p", "sjf+easy", "--replicas", "1", "--json"]
     texts = []
-    for more in ([], ["--on", "processes"], ["--threads", "1"]):
+    for more in ([], ["--executor", "processes"], ["--threads", "1"]):
         assert run([*words, *more]) == 0
         texts.append(capfd.readouterr().out)
     assert texts[0] == texts[1] == texts[2]
-    assert run([*words, "--on", "moon"]) == 2 and "known are" in capfd.readouterr().err
+    assert run([*words, "--executor", "moon"]) == 2 and "known are" in capfd.readouterr().err
 
 
 DRIVER = """

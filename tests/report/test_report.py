@@ -29,7 +29,7 @@ from jobwise.workloads.lublin import lublin
 @pytest.fixture(scope="module")
 def comparison():
     w = lublin(3000, 64, seed=2, load=0.9, estimates="users", users=12)
-    return compare(w, ["fcfs+easy", "sjf+easy", "saf+easy+guard24h", "fcfs+conservative"], shakes=2, window_jobs=187)
+    return compare(w, ["fcfs+easy", "sjf+easy", "saf+easy+guard24h", "fcfs+conservative"], replicas=2, window_jobs=187)
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +158,7 @@ POINT = """(() => { const c = document.querySelector('figure.chart canvas'), box
 @pytest.mark.slow
 def test_a_report_of_a_large_log_is_small(tmp_path):
     w = lublin(500_000, 1024, seed=2, load=0.95, estimates="users", users=400)
-    c = compare(w, ["fcfs+easy", "sjf+easy", "saf+easy+guard24h"], shakes=1)
+    c = compare(w, ["fcfs+easy", "sjf+easy", "saf+easy+guard24h"], replicas=1)
     write_report(c, tmp_path / "large.html")
     assert (tmp_path / "large.html").stat().st_size < 5e6
 

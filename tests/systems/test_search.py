@@ -98,7 +98,7 @@ def test_commands(log, tmp_path, capsys):
     write_swf(log, file)
     told = ["train", "search", file, "--out", run, "--preset", "smoke"]
     assert main([*told, "--seeds", "2"]) == 0
-    assert main(["evaluate", run, file, "--shakes", "0"]) == 0
+    assert main(["evaluate", run, file, "--replicas", "0"]) == 0
     assert "smith" in capsys.readouterr().out
     assert main(["explain", run, file, "--choice", "20"]) == 0
     assert "log_walltime" in capsys.readouterr().out and main(["explain", run, file, "--json"]) == 0

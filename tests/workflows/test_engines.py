@@ -27,7 +27,7 @@ pytestmark = pytest.mark.cli  # engines
 
 def written(folder, kind):
     """The words of a command that runs the workflow of `benchmarks.word_count` on processes, its state beside it."""
-    words = ["mars", "run", *word_count.written(folder, kind), "--on", "processes", "--procs", "4"]
+    words = ["mars", "run", *word_count.written(folder, kind), "--executor", "processes", "--procs", "4"]
     return [*words, "--state", str(folder / "state"), "--poll", "0.1", "--json"]
 
 
@@ -136,7 +136,7 @@ def test_workflows_that_cannot_be_run(tmp_path, capsys):
     _one(
         tmp_path,
         capsys,
-        ["mars", "run", str(tmp_path / "b" / "words.wdl"), "--state", "x", "--on", "slurm", "--gpus", "2"],
+        ["mars", "run", str(tmp_path / "b" / "words.wdl"), "--state", "x", "--executor", "slurm", "--gpus", "2"],
         "--gpus",
     )
 
@@ -184,7 +184,7 @@ NAMED = {"cwl": "the tool echo bare", "wdl": "task say", "1.wdl": "task say"}
 def test_a_container_is_refused_or_said_to_be_done_without(tmp_path, kind, capsys):
     file = tmp_path / f"w.{kind}"
     file.write_text(CONTAINED[kind])
-    words = ["mars", "run", str(file), "--on", "processes", "--state", str(tmp_path / "s"), "--poll", "0.05", "--json"]
+    words = ["mars", "run", str(file), "--executor", "processes", "--state", str(tmp_path / "s"), "--poll", "0.05", "--json"]
     _one(tmp_path, capsys, words, "w.", NAMED[kind], "container", "--bare runs")
     assert not list((tmp_path / "s").glob("stamps/*"))  # nothing has run
     assert run([*words, "--bare"]) == 0
@@ -209,7 +209,7 @@ steps:
     in: []
     out: []
 """)
-    words = ["mars", "run", str(tmp_path / "w.cwl"), "--on", "processes", "--poll", "0.05", "--json"]
+    words = ["mars", "run", str(tmp_path / "w.cwl"), "--executor", "processes", "--poll", "0.05", "--json"]
     assert run([*words, "--state", str(tmp_path / "s")]) == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["tasks"], result["done"], result["never_run"]) == (1, 1, 0)
@@ -222,7 +222,7 @@ def test_lists_of_commands(tmp_path, capsys):
     )
     flow = open_workflow(file)
     assert flow.tasks["cores"].tolist() == [2, 1] and flow.tasks["limit"].tolist() == [60, 0] and flow.tasks["gpus"][1] == 1
-    words = ["mars", "run", str(file), "--on", "processes", "--procs", "2", "--poll", "0.05", "--json"]
+    words = ["mars", "run", str(file), "--executor", "processes", "--procs", "2", "--poll", "0.05", "--json"]
     assert run([*words, "--gpus", "2", "--state", str(tmp_path / "s"), "-p", "manager"]) == 0
     assert (tmp_path / "a b").exists() and (tmp_path / "g").read_text() == "0\n"
     assert json.loads(capsys.readouterr().out)["outputs"][str(file)]["codes"] == {"line3": 0, "line6": 0}
@@ -318,7 +318,7 @@ def test_a_desk():
 def test_what_the_manager_refuses_is_one_line(tmp_path, capsys):
     file = tmp_path / "g.commands"
     file.write_text("#: gpus=2\ntrue\n")
-    words = ["mars", "run", str(file), "--on", "processes", "--procs", "2", "--poll", "0.05"]
+    words = ["mars", "run", str(file), "--executor", "processes", "--procs", "2", "--poll", "0.05"]
     for k, more in enumerate(([], ["-p", "manager"], ["--gpus", "3", "--sbatch", "-p batch"])):
         _one(tmp_path, capsys, [*words, *more, "--state", str(tmp_path / f"{k}")], "GPUs")
     assert len(list((tmp_path / "0" / "claims").iterdir())) == 0
@@ -348,7 +348,7 @@ def test_more_copies_than_foretold_under_mars(tmp_path, capsys):
 def test_a_task_that_failed_is_tried_again_by_another_run(tmp_path, capsys):
     file = tmp_path / "l.commands"
     file.write_text("test -e there\n")
-    words = ["mars", "run", str(file), "--on", "processes", "--poll", "0.05", "--json", "--state", str(tmp_path / "s")]
+    words = ["mars", "run", str(file), "--executor", "processes", "--poll", "0.05", "--json", "--state", str(tmp_path / "s")]
     assert run([*words, "--retries", "0"]) == 1 and "what tasks printed" in capsys.readouterr().err
     (tmp_path / "there").touch()
     assert run([*words, "--retries", "0"]) == 0
@@ -412,7 +412,17 @@ def test_memory_is_asked_for_where_either_bound_of_it_is_named(tmp_path, named, 
             "requirements: {DockerRequirement: {dockerPull: debian}}", f"requirements: {{ResourceRequirement: {{{named}}}}}"
         )
     )
-    words = ["mars", "run", str(tmp_path / "w.cwl"), "--on", "processes", "--state", str(tmp_path / "s"), "--poll", "0.05"]
+    words = [
+        "mars",
+        "run",
+        str(tmp_path / "w.cwl"),
+        "--executor",
+        "processes",
+        "--state",
+        str(tmp_path / "s"),
+        "--poll",
+        "0.05",
+    ]
     assert run(words) == 0
     assert asked[0].get("memory_mb") == (None if mb is None else pytest.approx(mb))
 
@@ -434,7 +444,7 @@ steps:
     in: {m: {source: n, valueFrom: "${ throw 'no good'; }"}}
     out: []
 """)
-    words = ["mars", "run", "w.cwl", "--on", "processes", "--state", "s", "--poll", "0.05", "--json"]
+    words = ["mars", "run", "w.cwl", "--executor", "processes", "--state", "s", "--poll", "0.05", "--json"]
     done = subprocess.run(
         [sys.executable, "-m", "jobwise.cli", *words], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
@@ -450,7 +460,7 @@ def test_a_tool_that_leaves_no_output_has_failed(tmp_path, capsys):
     after = f"class: CommandLineTool, inputs: {{x: File?}}, outputs: [], baseCommand: [touch, {tmp_path / 'after'}]"
     steps = f"steps: {{s: {{in: [], out: [o], run: {{{tool}, baseCommand: 'true'}}}}, t: {{in: {{x: s/o}}, out: [], run: {{{after}}}}}}}"
     file.write_text(f"cwlVersion: v1.2\nclass: Workflow\ninputs: []\noutputs: []\n{steps}\n")
-    words = ["mars", "run", str(file), "--on", "processes", "--poll", "0.05", "--json", "--state", str(tmp_path / "s")]
+    words = ["mars", "run", str(file), "--executor", "processes", "--poll", "0.05", "--json", "--state", str(tmp_path / "s")]
     assert run(words) == 1
     said = capsys.readouterr()
     assert "there.txt" in said.err and "Traceback" not in said.err and not (tmp_path / "after").exists()
@@ -463,7 +473,7 @@ def test_a_wdl_task_is_tried_as_often_as_it_says(tmp_path, runtime, tries, capsy
     there = tmp_path / "there"
     text = f"version 1.0\nworkflow w {{ call t }}\ntask t {{ command <<< test -e {there} || {{ touch {there}; exit 1; }} >>>\n"
     (tmp_path / "w.wdl").write_text(f"{text} runtime {{ {runtime} }} }}\n")
-    words = ["mars", "run", str(tmp_path / "w.wdl"), "--on", "processes", "--poll", "0.05", "--retries", "0", "--json"]
+    words = ["mars", "run", str(tmp_path / "w.wdl"), "--executor", "processes", "--poll", "0.05", "--retries", "0", "--json"]
     assert run([*words, "--state", str(tmp_path / "s")]) == (0 if tries == 2 else 1)
     assert json.loads(capsys.readouterr().out)["submitted"] == tries
 

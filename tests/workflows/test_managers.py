@@ -294,7 +294,7 @@ def test_the_command(tmp_path, capsys):
     assert told["makespan"] == 5 and told["done"] == 3 and told["cost"] == 6 and told["policy"] in jw.systems.mars.RULES
     assert run(["mars", "run", str(file), *state, "--json"]) == 0  # it is done already
     assert json.loads(capsys.readouterr().out)["submitted"] == 3
-    for bad in (["--on", "moon"], ["-p", "nothing"], ["--command", "{x}"], ["--command", ""]):
+    for bad in (["--executor", "moon"], ["-p", "nothing"], ["--command", "{x}"], ["--command", ""]):
         assert run(["mars", "run", str(file), "--state", str(tmp_path / "bad"), *bad]) == 2
         assert capsys.readouterr().err.count("\n") == 1
 
@@ -536,7 +536,7 @@ def test_real_workflows_on_the_real_slurm_survive_kills(slurm, tmp_path, name, s
         "mars",
         "run",
         str(file),
-        "--on",
+        "--executor",
         "slurm",
         "--state",
         str(tmp_path),
@@ -640,7 +640,7 @@ def test_requirements_of_tasks_on_slurm(slurm, tmp_path, capsys):
     """Slurm shows what the workflow asks for, and keeps what its tasks print."""
     (tmp_path / "t.cwl").write_text(CWL)
     tmp_path.chmod(0o755)
-    words = ["mars", "run", str(tmp_path / "t.cwl"), "--on", "slurm", "-p", "manager", "--poll", "0.2"]
+    words = ["mars", "run", str(tmp_path / "t.cwl"), "--executor", "slurm", "-p", "manager", "--poll", "0.2"]
     assert run([*words, "--state", str(tmp_path / "s"), "--command", "echo {task}", "--sbatch", "--comment=ours"]) == 0
     names = [f.name for f in (tmp_path / "s" / "stamps").iterdir()]
     shown = subprocess.run(["scontrol", "-o", "show", "job"], capture_output=True, text=True, check=True).stdout
@@ -656,8 +656,8 @@ def test_requirements_of_tasks_on_slurm(slurm, tmp_path, capsys):
 def test_own_commands_on_slurm(slurm, tmp_path, capsys, kind):
     """A workflow's own commands run as jobs, with the memory and the time that it asks for."""
     words = written(tmp_path, kind)
-    at = words.index("--on")
-    words[at : at + 4] = ["--on", "slurm"]  # without the cores of processes
+    at = words.index("--executor")
+    words[at : at + 4] = ["--executor", "slurm"]  # without the cores of processes
     tmp_path.chmod(0o755)
     assert run(words) == 0
     assert total(json.loads(capsys.readouterr().out)) == "1000"

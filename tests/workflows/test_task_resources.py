@@ -205,7 +205,7 @@ def test_the_weight_of_cost_reaches_the_network(tmp_path):
 
 def test_processes_share_the_memory_of_a_machine(tmp_path, capsys):
     flow = workflow("w", [{"name": f"t{k}", "runtime": 0.3, "memory": 600.0} for k in range(3)], [[]] * 3)
-    words = ["mars", "run", written(tmp_path, flow), "--on", "processes", "--procs", "4", "-p", "mars", *RUN]
+    words = ["mars", "run", written(tmp_path, flow), "--executor", "processes", "--procs", "4", "-p", "mars", *RUN]
     assert run([*words, "--memory", "1000", "--state", str(tmp_path / "a")]) == 0
     assert json.loads(capsys.readouterr().out)["makespan"] > 0.85  # one after the other
     ledger = [json.loads(line) for line in (tmp_path / "a" / "ledger.jsonl").read_text().splitlines()]

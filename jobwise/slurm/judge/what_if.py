@@ -166,12 +166,17 @@ class Change:
 
 
 def replays(
-    w: Workload, policy: str | Policy, by: float, shakes: int = SHAKES, seed: int = 0, step: Callable[[int], None] | None = None
+    w: Workload,
+    policy: str | Policy,
+    by: float,
+    replicas: int = SHAKES,
+    seed: int = 0,
+    step: Callable[[int], None] | None = None,
 ) -> Replays:
-    """The jobs as logged, and `shakes` times with submits moved by up to `by` s."""
+    """The jobs as logged, and `replicas` times with submits moved by up to `by` s."""
     with current() as workers:
         work = partial(_replayed, workers.put(w), resolve(policy), by, seed)
-        return Replays(workers.map(work, [None, *range(shakes)], step))
+        return Replays(workers.map(work, [None, *range(replicas)], step))
 
 
 def _replayed(log: Shared, policy: Policy, by: float, seed: int, k: int | None) -> Record:
@@ -208,7 +213,7 @@ def what_if(
     after: Sequence[tuple[str, Workload, str | Policy]],
     *,
     policy: str = "slurm",
-    shakes: int = SHAKES,
+    replicas: int = SHAKES,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Change]:
@@ -219,9 +224,9 @@ def what_if(
         nonlocal done
         done += count
         if progress:
-            progress(done, (1 + len(after)) * (1 + shakes))
+            progress(done, (1 + len(after)) * (1 + replicas))
 
-    present = replays(w, policy, by, shakes, seed, step=step)
-    changes = [against(name, present, replays(x, p, by, shakes, seed, step=step)) for name, x, p in after]
+    present = replays(w, policy, by, replicas, seed, step=step)
+    changes = [against(name, present, replays(x, p, by, replicas, seed, step=step)) for name, x, p in after]
     sure = claims([c.slowdown for c in changes])
     return [replace(c, sure=s) for c, s in zip(changes, sure, strict=True)]

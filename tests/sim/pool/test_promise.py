@@ -361,10 +361,10 @@ def test_a_report_shows_what_bounds_cost(tmp_path, capsys):
     from jobwise.workloads.transform import shake
 
     w = jw.lublin(700, procs=64, seed=4, load=1.0, estimates="users", users=9)
-    c = jw.compare(w, ["fcfs+easy", "saf+easy", "saf+easy+guard2h", "fcfs+conservative", "jobwise"], shakes=2, trade_off=True)
+    c = jw.compare(w, ["fcfs+easy", "saf+easy", "saf+easy+guard2h", "fcfs+conservative", "jobwise"], replicas=2, trade_off=True)
     assert list(c.curves) == ["fcfs+easy", "saf+easy", "jobwise"]
     assert [x.bound for x in c.curves["saf+easy"]] == list(BOUNDS)
-    r = [simulate(shake(w, c.shake_s, [0, k]), "saf+easy+promise1.5x").summary() for k in range(2)]
+    r = [simulate(shake(w, c.jitter_s, [0, k]), "saf+easy+promise1.5x").summary() for k in range(2)]
     point = c.curves["saf+easy"][3]
     assert point.bounded_slowdown == pytest.approx(np.mean([x["bounded_slowdown"] for x in r]))
     assert point.largest == pytest.approx(max(a["max_wait"] / b["max_wait"] for a, b in zip(r, c.replays[0], strict=True)))
@@ -372,7 +372,7 @@ def test_a_report_shows_what_bounds_cost(tmp_path, capsys):
     c.write_report(tmp_path / "out.html")
     page = (tmp_path / "out.html").read_text()
     assert "What a bound on waits costs" in page and "Trade-off between slowdown and longest wait for several bounds" in page
-    assert not jw.compare(w, ["fcfs+easy"], shakes=0).curves
+    assert not jw.compare(w, ["fcfs+easy"], replicas=0).curves
 
 
 def running(*jobs):

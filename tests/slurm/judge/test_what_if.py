@@ -230,7 +230,7 @@ def test_the_commands(site_folder, tmp_path, capsys):
         "-p",
         "saf+slurm",
     ]
-    assert cli([*words, "--shakes", "2", "--report", str(out)]) == 0
+    assert cli([*words, "--replicas", "2", "--report", str(out)]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert (
         "against the simulated present" in told
@@ -238,7 +238,7 @@ def test_the_commands(site_folder, tmp_path, capsys):
         and "these changes were made together" in told
         and "PriorityFavorSmall=YES" in out.read_text()
     )
-    assert cli([*words, "--json", "--shakes", "1"]) == 0
+    assert cli([*words, "--json", "--replicas", "1"]) == 0
     assert len(json.loads(capsys.readouterr().out)["changes"]) == 2
     assert cli(["slurm", "tune", str(site_folder), "--budget", "0.1", "--out", str(tmp_path / "run"), "-p", "saf+slurm"]) == 0
     assert "present" in capsys.readouterr().out
