@@ -15,18 +15,18 @@ outage_dtype = np.dtype([("time", "f8"), ("node", "i4"), ("up", "i1")], align=Tr
 
 @dataclass(frozen=True)
 class Slowdown:
-    """How much longer a job runs for where it is put (an assumption of CuSH's specification, `docs/systems/cush.md`).
+    """Factor on a job's run time by its placement (an assumption of CuSH's specification, `docs/systems/cush.md`).
 
-    A job on k nodes, which could do with `least` and can use `most`, is spread by x = (k - least) / (most - least), 0 to 1, and
-    runs sigma times as long as at its best:
+    A job needs at least `least` nodes and can use `most`. On k nodes its spread is x = (k - least) / (most - least), 0 to 1,
+    and it runs sigma times as long as at its best:
 
         network-intensive   sigma = 1 + network x
         compute-intensive   sigma = 1 + compute (1 - x)
 
     `types` [K, P]: sigmas at x = 0 .. 1 of measured types of jobs, linear between; jobs of a type have the true kind 2 + row,
-    and schedulers are told which of the two kinds it is like (`workloads/locality.py` reads them from a file). `share`: what
-    each other network-intensive job on a node adds to a network-intensive job's sigma, divided by k; it changes while the job
-    runs. Jobs of unknown kind run at full speed anywhere. Raises InputError.
+    and schedulers see the nearer of the two kinds alone (`workloads/locality.py` reads them from a file). `share`: each other
+    network-intensive job on a node adds share / k to a network-intensive job's sigma; it changes while the job runs.
+    Jobs of unknown kind run at full speed anywhere. Raises InputError.
     """
 
     network: float = 0.6
@@ -54,10 +54,10 @@ class Slowdown:
 
 @dataclass(frozen=True, eq=False)
 class Affinity:
-    """How many times as long a job runs for which node it is on: `factors` [K, N] of jobs of kind k (an application, a
-    preferred place) on node n; on several nodes the slowest counts, jobs of other kinds run at full speed anywhere. `pair`:
-    what each running job of another kind on a neighbouring node (in a ring) adds to the factor, as a share of it. Where there
-    are ticks a job runs for whole ones. No scheduler is told the factors. Raises InputError."""
+    """Factors on a job's run time by its node: `factors` [K, N] of jobs of kind k (an application, a preferred place) on
+    node n. The slowest of several nodes counts. Jobs of other kinds run at full speed anywhere. `pair`: each running job of
+    another kind on a neighbouring node (in a ring) adds this share to the factor. Where there are ticks, a job runs for
+    whole ones. Schedulers do not see the factors. Raises InputError."""
 
     factors: np.ndarray
     pair: float = 0.0
@@ -159,7 +159,7 @@ class Cluster:
 
     @property
     def public(self) -> Cluster:
-        """The cluster as a scheduler may know it: nobody knows what will fail, affinities have to be learnt."""
+        """Return the cluster as a scheduler may know it: without future failures and risks; affinities have to be learnt."""
         return replace(self, outages=self.outages[:0], affinity=None, risk=None)
 
     def graph(self) -> Any:

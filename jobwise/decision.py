@@ -38,7 +38,7 @@ class Preempt:
 
 @dataclass(frozen=True)
 class Reserve:
-    """Promise queued job `job` a start at time `at` (s); the simulation stops there. NaN takes the promise back."""
+    """Reserve a start at time `at` (s) for queued job `job`; the simulation stops there. NaN cancels the reservation."""
 
     job: int
     at: float

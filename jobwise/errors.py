@@ -25,7 +25,7 @@ def shown(names: Iterable[str], most: int = 12) -> str:
 
 
 def in_a_line(error: BaseException, most: int = 300) -> str:
-    """What the error of another library says, in one printable line; its name where it says nothing."""
+    """Return the message of another library's error, in one printable line; its name where the message is empty."""
     return plain(" ".join(str(error).split())[:most]) or type(error).__name__
 
 
@@ -43,7 +43,7 @@ def naming(where: str) -> Iterator[None]:
 
 
 def failed(error: BaseException, fields: Iterable[str]) -> str:
-    """What a user's own function raised, in words; where it asked for a field of jobs that there is not, with all fields."""
+    """Return the error of a user's own function in words; with all fields where it asked for an unknown field of jobs."""
     known = f"; fields of jobs: {', '.join(fields)}" if "no field of name" in str(error) else ""
     return f"{type(error).__name__}: {error}{known}"
 

@@ -61,7 +61,7 @@ def whole(path: str | Path) -> Iterator[Path]:
 
 def own_folder(path: str | Path) -> Path:
     """Return a folder whose content is run: made for its owner alone where it is missing. Raises InputError where it is a link,
-    or somebody else may write to it."""
+    or where other users may write to it."""
     path = Path(path)
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Who is told what is being compiled: the line of progress of a command, while there is one. (Light: it imports no numba.)"""
+"""Listeners to compilation: the progress line of a command, while it shows one. (Light: this module imports no numba.)"""
 
 from collections.abc import Callable
 

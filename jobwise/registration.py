@@ -1,7 +1,7 @@
 """Makes `gymnasium.make("jobwise/Window-v0")` work after `import jobwise`, without importing Gymnasium for it.
 
 Gymnasium (from 1.1 on) looks for no plugins. So `import jobwise` registers where Gymnasium is loaded already, and else
-leaves a finder that does so at the moment somebody loads it.
+leaves a finder that registers when Gymnasium is loaded.
 """
 
 from __future__ import annotations

@@ -157,6 +157,6 @@ class Site:
 
 
 def association(parent: int, shares: float, leaf: int, own: float = inf, usage: float = 0.0, **most: float) -> tuple:
-    """Return a row of association_dtype; `own`: of its own jobs so many may run; `most`: limits of all jobs below it, by their
-    names in LIMITS."""
+    """Return a row of association_dtype; `own`: the number of its own jobs that may run; `most`: limits of all jobs below it,
+    by their names in LIMITS."""
     return parent, shares, leaf, [most.get(x, inf) for x in LIMITS], own, usage

@@ -25,7 +25,7 @@ def check_encoder(encoder: Encoder, workload: Workload, steps: int = 200, seed: 
     """Play random choices on copies of a workload and look at what the encoder shows. Raises AssertionError.
 
     Numbers are finite and within `bounds`; rows behind the last job of a per-job window are zero; the same state gives
-    the same numbers, whatever the batch; and neither truth, nor the order of ends, nor future shows: hiding them is not seen.
+    the same numbers in every batch; truth, the order of ends and the future have no effect: hiding them changes nothing.
     """
     E, rng = 3, np.random.default_rng(seed)
     s = allocate([workload] * E, workload.cluster, seed=seed)
@@ -106,7 +106,7 @@ def check_policy(policy: str | Policy, workload: Workload, long_jobs: int = 4, p
 
 
 def _asked(policy: Scheduler, workload: Workload, passes: int, seed: int, hide: bool) -> list[tuple]:
-    """What a policy saw and decided at the first `passes` instants; `hide`: with what it may not know hidden from the state."""
+    """Return a policy's inputs and decisions at the first `passes` instants; `hide`: the state hides unknown values."""
     single = policy.single_events
     sim, rng, log = Simulation(workload, seed=seed, single_events=single), np.random.default_rng(seed), []
     run = policy.begin(sim.view())

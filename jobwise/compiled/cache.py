@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept: a folder per version of their sources, a file per function and signature.
+"""Store of compiled kernels: a folder per version of their sources, a file per function and signature.
 
 Numba's own cache sees an edit in a kernel's own file, not in the file of a kernel it calls or of a constant it uses; and two
 processes that compile at once can enter the same file under two signatures. Here the folder's name is a hash of all
@@ -49,7 +49,7 @@ def _folder() -> str:
 
 
 def _ours(folder: Path) -> bool:
-    """May nobody else write to the folder? Compiled code is read from it, and what is read is run."""
+    """Return whether the folder's owner alone may write to it: compiled code is read from it, and run."""
     about = folder.stat()
     if about.st_uid == os.getuid() and not about.st_mode & 0o022:
         return True
@@ -74,7 +74,7 @@ class _Files(IndexDataCacheFile):
         return os.path.join(self._cache_path, f"{self._index_name[:-4]}.{digest}.nbc")
 
     def load(self, key):
-        """The entry of a key, or None: compiled here, or by whoever made the package."""
+        """Return the entry of a key, or None: compiled here, or shipped with the package."""
         try:
             data = Path(self._path(key)).read_bytes()
             if _hash(data[HASH:]) == data[:HASH]:  # else it is damaged, and what is unpickled is run

@@ -68,8 +68,8 @@ class _Whole(codegen.JITCodeLibrary):
         super().finalize()
 
     def _get_module_for_linking(self):
-        """Its names alone, which numba looks up when it loads the machine code: nobody links a whole, and its language would
-        make the cache on disk twice as large."""
+        """Return its names alone, which numba looks up when it loads the machine code: the whole is never linked, and its
+        language would make the cache on disk twice as large."""
         self._ensure_finalized()
         if self._shared_module is None:
             m = self._final_module
@@ -165,7 +165,7 @@ class Kernel:
 
     @functools.cached_property
     def _numba_type_(self):
-        """What numba sees where a kernel names this one. (The type holds a weak reference: `part` is kept here.)"""
+        """Return the numba type of this kernel for kernels that name it. (It holds a weak reference: `part` is kept here.)"""
         return types.Dispatcher(self.part)
 
     def __reduce__(self):

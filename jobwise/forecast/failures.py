@@ -32,7 +32,7 @@ class NodeSamples:
 
     @property
     def cuts(self) -> tuple[int, int]:
-        """Where learning ends, and calibrating."""
+        """Return the ends of learning and of calibration."""
         a, b = (int(p * len(self.values)) for p in PARTS)
         return a, b
 

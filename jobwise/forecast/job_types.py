@@ -1,7 +1,7 @@
-"""What kind is a job of, where nobody told? Learnt from how much longer a user's past jobs ran, packed and spread.
+"""Predict the kind of a job without a given kind, from how much longer its user's past jobs ran packed and spread.
 
-After CuSH's outlook ("unknown" jobs classified after a few executions). A classifier (LightGBM) sees, of a user's n measured
-executions: how many ran packed and spread, how much they were stretched on the mean and at most. Below three it is silent.
+After CuSH's outlook ("unknown" jobs classified after a few executions). A classifier (LightGBM) sees n measured executions of
+a user: the numbers that ran packed and spread, their mean and their largest stretch. Below three it predicts nothing.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def classify(features: np.ndarray) -> np.ndarray:
 
 
 def learning_curve(counts: Sequence[int] = (1, 2, 3, 5, 10, 20, 40), users: int = 1000) -> list[tuple[int, float, float]]:
-    """(executions, accuracy of the classifier if it is asked, share of users of whom it speaks) for unseen users."""
+    """Return (executions, accuracy over all users, share of users for which it predicts a kind) of unseen users."""
     accuracy = []
     for n in counts:
         x, y = _users(2, users, n)

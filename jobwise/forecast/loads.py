@@ -43,7 +43,7 @@ class Series:
 
     @property
     def cuts(self) -> tuple[int, int]:
-        """Where learning ends, and choosing."""
+        """Return the ends of learning and of choosing."""
         a, b = (int(p * len(self.y)) for p in PARTS)
         return a, b
 
@@ -88,7 +88,7 @@ Model = Callable[[Series], Forecast]
 
 @dataclass(frozen=True)
 class LoadScore:
-    """How a model did on a part of a series, at one horizon. `mase`: mean absolute error by persistence's; `pinball`: mean over
+    """Scores of a model on part of a series, at one horizon. `mase`: mean absolute error by persistence's; `pinball`: mean over
     the quantiles 0.05, 0.5, 0.95; `coverage` and `width` of the 90 % intervals, width by persistence's error; `under`: share of
     values above the forecast."""
 

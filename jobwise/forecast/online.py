@@ -1,4 +1,4 @@
-"""What goes through a series sample by sample, compiled: exponential smoothing, and conformal intervals that adapt."""
+"""Compiled passes over a series, sample by sample: exponential smoothing, and adaptive conformal intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long will a job run? Requests, run-time history, and gradient-boosted quantiles (LightGBM), and how good they are.
+"""Predict run times of jobs: requests, run-time history, and gradient-boosted quantiles (LightGBM), and their scores.
 
 Every forecast is made when a job is submitted, from jobs that had ended by then as the log has it. The boosted quantiles are
 learnt on the first part of a log; all are judged on the rest: accuracy, calibration, and drift from quarter to quarter.

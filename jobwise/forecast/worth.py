@@ -1,4 +1,4 @@
-"""What risks of failure are worth: measures of samples, and of failures."""
+"""Measures of failure risks: over samples, and over failures."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ class Agent:
         return torch.from_numpy(np.ascontiguousarray(x, np.float32)).to(self.device)
 
     def expected_cost(self, every: torch.Tensor, obs: Seen) -> torch.Tensor | float:
-        """What the expected cost of the choices, of log probabilities `every` [B, W], adds to a loss."""
+        """Return the loss term of the expected cost of the choices, of log probabilities `every` [B, W]."""
         if not self.settings.cost:
             return 0.0
         column = self.encoder.features.index("cost")

@@ -126,5 +126,5 @@ def joined(parts: Sequence[Rollout]) -> Rollout:
 
 
 def _filled(x: np.ndarray, steps: int) -> np.ndarray:
-    """x [T, …] with zeros behind, so that there are so many steps."""
+    """Return x [T, …], padded with zeros at the end to `steps` steps."""
     return np.concatenate([x, np.zeros((steps - len(x), *x.shape[1:]), x.dtype)])

@@ -1,8 +1,8 @@
 """Data-parallel collection: W batches of simulations, each played by a task of the current workers, and one learner.
 
-A task is told the networks and which round it is; its random numbers come from the seed, its batch and the round. So a rollout
-is the same wherever its parts are collected. A batch stays with the worker that had it before, which goes on from its own
-memory. Another one (that worker died, or has no home) begins with the last snapshot, and plays the rounds since again.
+A task gets the networks and the number of the round; its random numbers come from the seed, its batch and the round. So a
+rollout is the same wherever its parts are collected. A batch stays with its last worker, which goes on from its own memory.
+Another worker (the last one died, or has no home) begins with the last snapshot, and plays the rounds since then again.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _snapshot(batch: _Batch) -> dict:
 
 
 class _Stored(NamedTuple):
-    """What workers have stored of a `Collectors`: its snapshots, and the networks since."""
+    """The data of a `Collectors` that workers have stored: its snapshots, and the networks since."""
 
     workers: Callable[[], Workers | None]  # a weak reference
     snapshots: list[Shared]
@@ -85,8 +85,8 @@ NOTHING = _Stored(lambda: None, [], [])
 
 
 class Collectors:
-    """So many batches of simulations like `one`, as far as a run asks. `make()` makes a batch, `agent()` an agent like the one
-    that learns; `threads`: of the learner."""
+    """`count` batches of simulations like `one`, collected as a run asks for them. `make()` makes a batch, `agent()` a copy of
+    the learning agent; `threads`: of the learner."""
 
     def __init__(
         self, one: VectorEnv, make: Callable[[], VectorEnv], agent: Callable[[], Agent], count: int, seed: int, threads: int

@@ -45,7 +45,7 @@ SHARED = ("dict_obs", "copy", "threads", "render_mode")  # settings of every env
 
 
 def _split(settings: dict, own: Sequence[str]) -> tuple[dict, dict]:
-    """(settings of the environment, settings of the world). Raises InputError for others: told here, for Gymnasium would print
+    """Return (settings of the environment, settings of the world). Raises InputError for others, because Gymnasium would print
     every argument, the workload too."""
     if wrong := sorted(set(settings) - {*SHARED, *own}):
         raise unknown("setting of this environment", wrong[0], ["encoder", "reward", *SHARED, *own])
@@ -71,8 +71,8 @@ class WindowVectorEnv(VectorEnv):
     """Windows of logs: which job of the window is next.
 
     Observations float32 [E, rows, features]; actions [E], slots of the window; rewards float64 [E]; `info["action_mask"]` int8
-    [E, W], 1 for the slots that show a job: always the first so many, never none. An action beyond them counts from the first
-    again, one below 0 as 0. Settings: `workload` (one or several logs, or Episodes), `encoder` (a name or an Encoder),
+    [E, W], 1 for the slots that show a job: always the first slots, at least one. An action beyond them wraps around to the
+    first, one below 0 counts as 0. Settings: `workload` (one or several logs, or Episodes), `encoder` (a name or an Encoder),
     `reward`; those of `VectorEnv`; of the world `act` (a name or WindowSettings), `backfill`, `window` (jobs shown), `jobs`,
     `stream`, `loads`, `shake_s` (see `Episodes`), `bound_s` (of the reward `bounded_wait`).
     """

@@ -29,7 +29,7 @@ IDLE = 1.3  # windows whose bounded slowdown is below it under the reference tea
 
 @dataclass(frozen=True)
 class Search:
-    """How to search: how many generations, of how many directions, each on how many windows."""
+    """Settings of a search: numbers of generations, of directions in each, and of windows for each direction."""
 
     generations: int = 120
     pairs: int = 12

@@ -39,7 +39,7 @@ class GpusTrainer(Scored, JobsetTrainer):
         self.agent.narrow = self.one.world.narrow if config.counts else None
 
     def environments(self, size: int, train: list[Workload]) -> Callable[..., GpusVectorEnv]:
-        """What makes `size` simulations of these sequences."""
+        """Return the maker of `size` simulations of these sequences."""
         c = self.config
         same = c.model_dump(include={"row_s", "restart_cost_s", "limit", "encoder", "reward", "threads"})
         return partial(GpusVectorEnv, size, train, copy=False, **same, **asdict(c.world))

@@ -1,4 +1,4 @@
-"""What a network of the world of windows learns from and is judged on: windows of a log, or streams of workflows."""
+"""Training and test data of networks in the world of windows: windows of a log, or streams of workflows."""
 
 from __future__ import annotations
 

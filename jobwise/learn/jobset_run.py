@@ -65,7 +65,7 @@ class JobsetTrainer(Trainer):
     one: Any  # a batch of simulations; `envs`: it, or those of collectors
 
     def environments(self, size: int, train: list[Workload]) -> Callable[..., Any]:
-        """What makes `size` simulations of these jobsets."""
+        """Return the maker of `size` simulations of these jobsets."""
         raise NotImplementedError
 
     def network(self) -> dict:

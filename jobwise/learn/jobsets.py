@@ -57,13 +57,13 @@ class Steps:
 
 
 def runs_of(runs: int) -> slice:
-    """Which of a jobset's runs are this worker's."""
+    """Return this worker's share of a jobset's runs."""
     count, me = workers()
     return slice(runs * me // count, runs * (me + 1) // count)
 
 
 class Dice:
-    """Noise for the runs of jobsets: the same for a run whoever makes it, and however many there are beside it."""
+    """Noise for the runs of jobsets: the same for a run in every worker, beside any number of other runs."""
 
     def __init__(self, seeds: list[tuple[int, ...]], runs: int):
         self.runs, self.mine = runs, runs_of(runs)

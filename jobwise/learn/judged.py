@@ -1,4 +1,4 @@
-"""How policies do on whole jobsets that they have not seen, and by how much they differ. No torch."""
+"""Scores of policies on whole unseen jobsets, and the differences of policies. No torch."""
 
 from __future__ import annotations
 

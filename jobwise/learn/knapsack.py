@@ -49,7 +49,7 @@ class KnapsackTrainer(Scored, Trainer):
 
     def __init__(self, config: Any, log: Workload | None, device: str):
         if config.iterations is None:
-            raise InputError("the knapsack is searched for so many iterations: say how many")
+            raise InputError("the search of the knapsack needs a number of iterations")
         self.config, self.log, self.recent = config, config.learns_from(log), list[float]()
         self.ground = Sequences(config)
         self.validation = config.sets(VALIDATION, config.validation_jobsets)

@@ -43,8 +43,8 @@ def actor_critic(agent: Agent, rollout: Rollout) -> dict[str, float]:
 
 
 def ppo(agent: Agent, rollout: Rollout) -> dict[str, float]:
-    """`epochs` passes in random minibatches with the clipped objective (Schulman et al. 2017); the policy stops moving
-    once it is 1.5 `target_kl` away from the one that chose."""
+    """Make `epochs` passes in random minibatches with the clipped objective (Schulman et al. 2017); the policy stops moving
+    once it is 1.5 `target_kl` away from the policy of the rollout."""
     k = agent.settings
     advantage, target = _advantages(agent, rollout)
     old, stopped, divergences = rollout.logp.reshape(-1), False, []

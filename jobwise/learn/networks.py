@@ -1,9 +1,9 @@
-"""Networks. B observations, W slots, F features. What is behind the last job of a window is never computed.
+"""Networks. B observations, W slots, F features. Rows behind the last job of a window are never computed.
 
 `perjob`: the same small network looks at every job, a softmax over the window compares (RLScheduler, SC'20). `rows`: a
-1 x 2 convolution over the rows of SEM or DRAS, two dense layers without bias, one output per slot. `levels`: two of them, one
-that chooses the next job and one that chooses whom to backfill (DRAS). `mlp`: dense layers on
-the flat observation. `slots`: the same network for every slot of a grid, which knows the mean of all, and for the void
+1 x 2 convolution over the rows of SEM or DRAS, two dense layers without bias, one output per slot. `levels`: two of them, the
+first chooses the next job, the second the job to backfill (DRAS). `mlp`: dense layers on
+the flat observation. `slots`: the same network for every slot of a grid, with the mean of all slots, and for the void
 action. `image`: CuSH's convolution. `pairs`: attention between jobs and GPUs (RL-TAPS's outlook).
 `jobwise/policies/networks.py` computes them without torch.
 """
@@ -89,7 +89,7 @@ class Levels(nn.Module):
 
 class Flat(nn.Module):
     """[B, ...] -> [B, W]: dense layers on the flat observation; `init`: standard deviation of the weights, biases 0. `classes`
-    A: [B, W / A, A], so many choices at once."""
+    A: [B, W / A, A], W / A choices at once."""
 
     def __init__(self, sizes: list[int], init: float = 0.0, classes: int = 0):
         super().__init__()
@@ -109,7 +109,7 @@ class Flat(nn.Module):
 class PerSlot(nn.Module):
     """[B, M + 1, F] -> [B, M P + 1]: the same network for every slot, and the mean of all slots' first layer for each.
 
-    Whatever the order of the slots, a job has the same score. sizes [F, first, ..., P]; the last row is the void action's.
+    A job has the same score in every order of the slots. sizes [F, first, ..., P]; the last row is the void action's.
     `classes`: [B, M, P], a choice for each slot; the last row has none.
     """
 
@@ -185,8 +185,8 @@ class Attention(nn.Module):
 
 
 class Pairs(nn.Module):
-    """[B, places + M, F] -> [B, M, places + 1]: for each GPU a score of each place and of none. Whatever the order of places
-    and GPUs, and whatever the number of GPUs, the weights are the same. sizes [places, features of a job, of a GPU, width]."""
+    """[B, places + M, F] -> [B, M, places + 1]: for each GPU a score of each place and of none. The weights do not depend on
+    the order of places and GPUs, nor on the number of GPUs. sizes [places, features of a job, of a GPU, width]."""
 
     def __init__(self, sizes: list[int]):
         super().__init__()
@@ -293,7 +293,7 @@ def critic(spec: dict, encoder_shape: tuple[int, ...], kind: str) -> nn.Module:
 
 
 def parameters(module: nn.Module) -> int:
-    """How many numbers are learnt."""
+    """Return the number of learnt parameters."""
     return sum(p.numel() for p in module.parameters())
 
 

@@ -28,7 +28,7 @@ class NodesTrainer(JobsetTrainer):
     prior: np.ndarray | None = None
 
     def environments(self, size: int, train: list[Workload]) -> Callable[..., NodesVectorEnv]:
-        """What makes `size` simulations of these jobsets."""
+        """Return the maker of `size` simulations of these jobsets."""
         c = self.config
         self.prior = c.rule("learned").prior if c.network == "slots" and not c.varies else None
         same = c.model_dump(include={"limit", "encoder", "encoder_settings", "reward", "threads"})

@@ -35,9 +35,9 @@ def reinforce(agent: Agent, rollout: Rollout) -> dict[str, float]:
 
 
 def baseline(g: np.ndarray, jobsets: int, runs: int) -> np.ndarray:
-    """[T, N] the mean over all runs of a jobset, whoever made them, of the returns g [T, N] at each step.
+    """Return [T, N] the mean over all runs of a jobset, of all workers, of the returns g [T, N] at each step.
 
-    Runs that are over count with the 0 they are padded with, as in DeepRM's code.
+    Runs that are over count with the 0 of their padding, as in DeepRM's code.
     """
     T = int(total(torch.tensor(len(g)), maximum=True))
     mean = np.zeros((T, jobsets))

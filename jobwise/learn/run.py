@@ -2,7 +2,7 @@
 
     log ─► training part (first 60 %) ─► environment ─► collect ─► update ─┐
            validation part (next 10 %) ─► score of the present network ◄───┤ the best one becomes the policy
-           test part (last 30 %)       ─► nobody looks, until `evaluate`   └─ checkpoints, metrics, TensorBoard
+           test part (last 30 %)       ─► not used before `evaluate`       └─ checkpoints, metrics, TensorBoard
 
 A run folder holds `run.json` (resolved configuration, versions, log), `metrics.jsonl`, TensorBoard events,
 `checkpoint.safetensors` and `policy.safetensors`. A run that was killed goes on from its checkpoint to the same result. What a
@@ -112,7 +112,7 @@ class TrainingRun:
 
     @property
     def part(self) -> float:
-        """How much of the budget is used, 0 to 1."""
+        """Return the used part of the budget, 0 to 1."""
         return min(max([self.done[k] / most for k, most in self.trainer.budget if most] or [1.0]), 1.0)
 
     def policy(self, weights: Any = None):
@@ -204,7 +204,7 @@ def train(
 ) -> list:
     """Train once per seed (config.seed, config.seed + 1, …), in `folder`, or its folders seed0, seed1 …
 
-    With several seeds the one that did best in validation becomes the folder's own `policy.safetensors`. `report(number of
+    With several seeds the best policy in validation becomes the folder's own `policy.safetensors`. `report(number of
     the seed, metrics)` is called after every update. Raises InputError.
     """
     device = config.device(device)

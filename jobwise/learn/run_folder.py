@@ -1,4 +1,4 @@
-"""Run folders: what a training run is told and leaves behind, and how the parts of a log are used. No torch.
+"""Run folders: the configuration and the files of a training run, and the parts of a log that it uses. No torch.
 
 A run folder holds `run.json` (resolved configuration, versions, log), `metrics.jsonl`, checkpoints and `policy.safetensors`.
 """
@@ -85,7 +85,7 @@ def check_same(folder: Path, about: dict, known: dict) -> None:
 
 
 def opened(folder: Path, config: BaseModel, log: Workload, resume: bool) -> bool:
-    """Begin a run in this folder, or go on with the one that is there; is there one? Raises InputError."""
+    """Begin a run in this folder, or check that the run in it can go on. Return whether it holds one. Raises InputError."""
     about = about_run(config, log)
     if (folder / "run.json").exists():
         if not resume:
@@ -114,13 +114,13 @@ def windows(w: Workload, jobs: int, count: int, shake_s: float = 0.0, seed: int 
 
 
 def score(x: np.ndarray) -> float:
-    """What validation compares, smaller is better, of the mean bounded slowdowns of windows [W]: the geometric mean of the mean
-    and the geometric mean. The mean alone hangs on a few windows; the other alone does not see them."""
+    """Return validation's score, smaller is better, of mean bounded slowdowns of windows [W]: the geometric mean of the mean
+    and the geometric mean. The mean alone depends on a few windows; the geometric mean alone ignores them."""
     return float(np.exp(0.5 * np.log(np.mean(x)) + 0.5 * np.log(x).mean()))
 
 
 def run_folders(folder: str | Path, seeds: int) -> list[Path]:
-    """Where the run of each seed goes. Raises InputError where that cannot be."""
+    """Return the folder of each seed's run. Raises InputError where one cannot be used."""
     if seeds < 1:
         raise InputError(f"{seeds} seeds are none")
     folder = Path(folder)
@@ -167,10 +167,10 @@ def per_seed(
     report: Callable[[int, dict], None] | None,
     one: Callable,
 ) -> list:
-    """A run per seed (config.seed, config.seed + 1, …), in `folder`, or its folders seed0, seed1 …
+    """Make a run per seed (config.seed, config.seed + 1, …), in `folder`, or its folders seed0, seed1 …
 
-    `one(configuration, folder, report)` makes the run. With several seeds the one that did best in validation becomes the
-    folder's own `policy.safetensors`. A seed that is done is read again. Raises InputError.
+    `one(configuration, folder, report)` makes the run. With several seeds the best policy in validation becomes the
+    folder's own `policy.safetensors`. A finished seed is read again. Raises InputError.
     """
     policies = []
     for k, place in enumerate(run_folders(folder, seeds)):

@@ -1,4 +1,4 @@
-"""What the configurations of all runs have in common. No torch."""
+"""The common part of the configurations of all runs. No torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a learner can be told, and what of it can be. No torch."""
+"""Settings of learners, and their checks. No torch."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Settings:
 
 
 def check_learner(value: dict) -> dict:
-    """Settings of a learner as they are, if they can be. Raises ValueError."""
+    """Return the settings of a learner unchanged, if they are valid. Raises ValueError."""
     known = {f.name: type(f.default) for f in fields(Settings)}
     if wrong := set(value) - set(known):
         raise ValueError(f"unknown learner setting {sorted(wrong)[0]!r}; known: {', '.join(sorted(known))}")

@@ -42,7 +42,7 @@ class SlotsTrainer(JobsetTrainer):
         self.sketch = sketch(list(parts(log)[:2])) if log is not None else []  # generated jobs are drawn again every time
 
     def environments(self, size: int, train: list[Workload]) -> Callable[..., SlotsVectorEnv]:
-        """What makes `size` simulations of these jobsets."""
+        """Return the maker of `size` simulations of these jobsets."""
         same = {**self.config.world, "reward": self.config.reward, "copy": False, "threads": self.config.threads}
         return partial(SlotsVectorEnv, size, train, **same)
 

@@ -74,7 +74,7 @@ class SlotsConfig(JobsetConfig):
         return means(sets, policy, world, seed, row_s)
 
     def rules(self) -> list[str]:
-        """The fixed policies to be measured against: every rule, with every placement and the one that knows the kinds."""
+        """Return the fixed policies to compare with: every rule with every placement, and with the placement by kinds."""
         if self.generator == "deeprm":
             return list(RULES)
         return [f"{r}+{p}" for r in RULES for p in ("pack", "spread", "typed")]

@@ -184,7 +184,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         return {"observation": self._none, "action_mask": mask} if self.dict_obs else self._none
 
     def _ends(self, which: np.ndarray) -> dict:
-        """What became of the episodes `which`, which ended, as vector infos have it."""
+        """Return the results of the ended episodes `which`, in the form of vector infos."""
         z, results = self.intervals[which], {}
         ended = np.zeros(self.num_envs, bool)
         ended[which] = True

@@ -1,4 +1,4 @@
-"""What a waiting job on a site may ask for instead: a shorter limit, another partition or QOS, half the nodes for longer."""
+"""Other requests for a waiting job on a site: a shorter limit, another partition or QOS, half the nodes for longer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a policy would have gained or lost beside a running cluster: the jobs that ended since its journal began, replayed.
+"""Estimate the gain or loss of a policy beside a running cluster: replay the jobs that ended since its journal began.
 
 Both sides are simulations of the site, of its own Slurm and of the same Slurm with the policy's order in the place of its
-priorities (what steering does), on the same jobs; `what_if.py` tells one from the other, with intervals, group by group.
+priorities (as in steering), on the same jobs; `what_if.py` compares the two, with intervals, group by group.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def behind_slurm(policy: Any) -> ListScheduler:
 
 
 def gains(readings: Path, since: float, policy: Any, progress: Callable[[int, int], None] | None = None) -> Change:
-    """Tell what a policy would have done to the jobs that were submitted `since` (s since 1970) and have ended. `readings`: a
+    """Return the change by a policy to the jobs that were submitted `since` (s since 1970) and have ended. `readings`: a
     folder that a reader has filled. Raises InputError where they are too few."""
     c = look(readings)
     w = ended(c)
     rows = np.flatnonzero(w.jobs["submit"] + w.origin >= since)
     if len(rows) < FEW:
-        raise InputError(f"what {policy.name} would have gained is told from {FEW} jobs that have ended on; {len(rows)} have")
+        raise InputError(f"an estimate of the gain of {policy.name} needs {FEW} ended jobs; {len(rows)} have ended")
     w = replace(w.take(rows), name=c.name)
     chosen = behind_slurm(policy)
     return what_if(w, [(chosen.name, w, chosen)], progress=progress)[0]

@@ -27,7 +27,7 @@ FAILED = "failed.txt"  # in the folder: why a round failed
 @dataclass
 class Learning(Sink):
     """The policy that ranks the queue: a generation in the folder `learnt` of a state folder, or `base` (`name`: as it was
-    asked for). `every` s a round begins; NEVER: `base` ranks, whatever is there."""
+    asked for). `every` s a round begins; NEVER: `base` always ranks, and generations are ignored."""
 
     state: Path
     base: Any
@@ -76,7 +76,7 @@ class Learning(Sink):
         return happened
 
     def _last(self) -> float:
-        """When the last round ended, s since 1970."""
+        """Return the end of the last round, s since 1970."""
         with suppress(InputError):
             if rounds := Learnt.of(self.folder).rounds:
                 return rounds[-1].time

@@ -61,7 +61,7 @@ class Round(BaseModel):
 
 
 class Learnt(Kept):
-    """What the file `model.json` of a store says."""
+    """The content of the file `model.json` of a store."""
 
     format: str = FORMAT
     rounds: list[Round] = []
@@ -162,8 +162,8 @@ def retrain(
 
 
 def roll_back(folder: Path) -> int:
-    """Let the generation before the one that ranks rank; the policy that learning began with, where there is none. Returns its
-    number; -1: that policy. Raises InputError where that ranks already."""
+    """Let the generation before the present one rank; without one, the policy that learning began with. Return its number;
+    -1: the first policy. Raises InputError where the first policy ranks already."""
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         learnt = Learnt.of(folder)
@@ -181,8 +181,8 @@ RUN = "run"  # the folder of a round's training, in the store
 
 
 def _parts(w: Workload, weeks: float) -> tuple[Workload, list[Workload], int]:
-    """(the jobs of a round, whose last three tenths no training looks at; windows of these, each SHAKES times; how many jobs
-    they are). Raises InputError for too few."""
+    """Return (the jobs of a round, the last three tenths of them unseen in training; `SHAKES` time-shifted replicas of each
+    window of the unseen jobs; the number of unseen jobs). Raises InputError for too few."""
     late = len(w) - int(np.searchsorted(w.jobs["submit"], w.jobs["submit"][-1] - weeks * 7 * DAY))
     log = w.take(slice(max(len(w) - round(late / UNSEEN), 0), None))
     first = len(log) - int(UNSEEN * len(log))

@@ -16,8 +16,8 @@ KEPT_BACK_S = 1.0  # a clock that goes back by more has been set
 
 @dataclass
 class Shadow(Sink):
-    """Foretells starts; with a `journal` it remembers. `site`: who is taken to decide (slurm). `order`, `begin`: how the policy
-    ranked the queue at the last look, whom it would have started."""
+    """Predict starts; a `journal` stores the predictions. `site`: the scheduler that is assumed to decide (slurm). `order`,
+    `begin`: the policy's ranking of the queue at the last look, and the jobs that it would have started."""
 
     journal: Journal | None = None
     site: Any = "slurm"

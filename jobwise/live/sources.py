@@ -58,7 +58,7 @@ class Waiting:
 
 @dataclass(frozen=True, eq=False)
 class Now:
-    """What a cluster is doing. `workload`: ended, running and waiting jobs on its site, in order of submit, with `start` and
+    """The state of a cluster. `workload`: ended, running and waiting jobs on its site, in order of submit, with `start` and
     `end` (NaN: not yet) in s from `origin`; `now` likewise. `waiting`: jobs that may start, by number; `out`: that may not.
     `name`: that of the cluster. `factors`: (priority, site factor) of jobs that may start, by number. `down`: nodes that were
     out of service when nodes were read last; `diagnosis`: what sdiag said then (`text.diagnosis`).
@@ -155,7 +155,7 @@ def fetch(slurm: Slurm, folder: Path, whole: bool = True) -> None:
 
 def look(folder: Path, more: dict[str, str] | None = None) -> Now:
     """Read the cluster of a folder that `fetch` has filled. `more`: columns of sacct of one more job that waits (`asked`).
-    Raises InputError, in which a folder that is HERE for a moment has no path: nobody has seen it."""
+    Raises InputError; its text names no path for a temporary folder (HERE), which the user has not seen."""
     try:
         return _look(folder, more)
     except InputError as error:
@@ -241,7 +241,7 @@ def asked(options: str, user: str, account: str, partition: str, cpus: int, minu
 
 
 def _name(folder: Path) -> str:
-    """What the cluster calls itself; the folder's name where that is not told."""
+    """Return the cluster's own name; the folder's name where it is unknown."""
     file = folder / "scontrol_config.txt"
     named = re.search(r"^ClusterName\s*=\s*(\S+)", file.read_text(errors="replace"), re.M) if file.is_file() else None
     return named[1] if named else folder.name
@@ -273,7 +273,7 @@ def _priorities(folder: Path) -> dict[int, tuple[int, int]]:
 
 
 def _read(folder: Path, name: str) -> str:
-    """What a command printed; "" where that is not known."""
+    """Return the output of a command; "" where it is unknown."""
     try:
         return (folder / f"{name}.txt").read_text(errors="replace")
     except OSError:
@@ -295,7 +295,7 @@ def _accounted(folder: Path, live: set[str]) -> tuple[Accounting, dict[str, tupl
 
 
 def _tasks(text: str) -> int:
-    """How many tasks "0-3,7" names; 1 for none."""
+    """Return the number of tasks in a list such as "0-3,7"; 1 for none."""
     count = 0
     for part in filter(None, text.split("%")[0].split(",")):
         first, _, last = part.split(":")[0].partition("-")

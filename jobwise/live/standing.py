@@ -61,7 +61,7 @@ class SitePlayer:
         return out
 
     def _standing(self, table: np.ndarray, run: np.ndarray, site: Site) -> tuple[State, slurm_tables.SlurmTables]:
-        """A simulation of jobs `table` [J] that run for so many s, before the first of them."""
+        """Return a simulation of jobs `table` [J] with run times `run` (s), before the first of them."""
         jobs, going = table.copy(), table["status"] == RUNNING
         jobs["submit"][going] = np.minimum(jobs["submit"][going], table["start"][going])
         jobs["status"] = FUTURE

@@ -1,4 +1,4 @@
-"""When will jobs start on this cluster? Futures under the site's own Slurm, calibrated on jobs that have started lately."""
+"""Predict starts on this cluster: futures under the site's own Slurm, calibrated on jobs that have started lately."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ REASONS = {  # Slurm's word for why a job waits -> plain words
 
 
 def in_words(reason: str) -> str:
-    """Why a job waits, of Slurm's word for it."""
+    """Return the reason for a job's wait in words, from Slurm's code for it."""
     if reason in REASONS:
         return REASONS[reason]
     for begin, whose in (("QOSMax", "its user or account, by QOS"), ("QOSGrp", "its QOS"), ("AssocMax", "its user or account")):
@@ -80,7 +80,7 @@ class Predicted:
         return max(x.planned - self.cluster.workload.origin - self.cluster.now, 0.0) if x.planned else None
 
     def sooner(self, id: int) -> list[Offer]:
-        """What a waiting job may ask for instead (`alternatives.py`), and what that would bring."""
+        """Return other requests for a waiting job (`alternatives.py`), and their effects."""
         row, player = self.cluster.row(id), self.player
         changes, w = changes_of(self.cluster, player.w, row)
         return offers(self.starts.drawn, row, player if w is player.w else SitePlayer(w, player.policy), changes)

@@ -41,7 +41,7 @@ class StateFolder:
             raise InputError(f"{file}: is damaged; it should hold {holds}") from None
 
     def keep(self, factors: dict[int, int]) -> None:
-        """Remember the factors that jobs have before they are changed for the first time: on disk before Slurm is told."""
+        """Remember the factors of jobs before their first change: they are on disk before Slurm is changed."""
         new = {id: x for id, x in factors.items() if id not in self.before}
         if new:
             self.before |= new
@@ -90,7 +90,7 @@ class StateFolder:
         return self.folder / "audit.jsonl"
 
     def stop(self) -> None:
-        """Ask whoever steers to give everything back and end: the file `stop`."""
+        """Ask the steering process to restore all factors and end, by the file `stop`."""
         self._asked = True
         self.note("stop", why="asked for on the page")
         with suppress(OSError):  # the disk is full
@@ -98,7 +98,7 @@ class StateFolder:
 
     @property
     def stopped(self) -> bool:
-        """Has somebody put the file `stop` into the folder?"""
+        """Return whether the folder holds the file `stop`."""
         return self._asked or (self.folder / "stop").exists()
 
     def close(self) -> None:
@@ -107,8 +107,8 @@ class StateFolder:
 
 
 def undo(slurm: Slurm, state: StateFolder, reason: str) -> int:
-    """Give every job that was changed the site factor that it had before; how many. Jobs that sprio does not list (held, or put
-    back into the queue later) are told, too; what has ended is refused. Raises SlurmError where Slurm does not answer."""
+    """Restore the earlier site factor of every changed job. Return their number. Jobs that sprio does not list (held, or put
+    back into the queue later) are restored, too; Slurm refuses ended jobs. Raises SlurmError where Slurm does not answer."""
     if not state.before:
         return 0
     present = slurm.priorities()

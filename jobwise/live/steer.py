@@ -41,8 +41,8 @@ DRIFT_LEAST, DRIFT_P = 50, 0.001  # starts that are compared, and how unlikely t
 
 @dataclass(frozen=True)
 class SteerSettings:
-    """How to steer. `span`: factors are 0 to so many points (0: the policy alone decides the order); `starve` s; `most` jobs
-    changed in a cycle; `dry`: nothing is written; `place`: jobs that the policy would start now get the nodes that it says."""
+    """Settings of steering. `span`: factors are 0 to `span` points (0: the policy alone decides the order); `starve` s; `most`
+    jobs changed in a cycle; `dry`: nothing is written; `place`: jobs that the policy would start now get the policy's nodes."""
 
     span: int = 0
     starve: float = 172_800.0
@@ -69,7 +69,7 @@ class Drift:
 
     @property
     def alarming(self) -> bool:
-        """Would so many be late by chance once in a thousand times, were half of them late?"""
+        """Return whether that many late jobs have a chance below 1 in 1000, if each is late with probability 1/2."""
         n = len(self.late)
         return n >= DRIFT_LEAST and float(binom.sf(sum(self.late) - 1, n, 0.5)) < DRIFT_P
 
@@ -100,7 +100,7 @@ class Steer(Sink):
 
     @property
     def stopped(self) -> bool:
-        """Has somebody put the file `stop` into the folder?"""
+        """Return whether the folder holds the file `stop`."""
         return self.state.stopped
 
     def failed(self, problem: str, looked: bool) -> None:

@@ -2,8 +2,8 @@
 where the policy takes no pool (`+pack`, `+learned`), or its GPUs one by one where it assigns them (`gpus:…`); its jobs in order
 of submit.
 
-The table of a view begins some time ago, before any job came that waits now, and holds what has ended since: what a policy
-promised then it promises again, whoever asks, also after a restart.
+The table of a view begins some time ago, before the submit of any job that waits now, and holds the jobs that have ended since.
+So a policy computes the same start deadlines again for every caller, also after a restart.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ def names_of(c: Now, machine: Machine) -> list[str]:
 
 
 def _beginning(jobs: np.ndarray) -> float:
-    """When the table of a view begins: no job that waits came before, nor one of the last RECENT (at most half of all)."""
+    """Return the begin of a view's table: no waiting job came before, and none of the last RECENT (at most half of all)."""
     waiting, recent = jobs["submit"][np.isnan(jobs["start"])], jobs["submit"][-min(RECENT, (len(jobs) + 1) // 2) :]
     return float(min(recent.min(), waiting.min(initial=np.inf)))
 

@@ -1,4 +1,4 @@
-"""What a policy wants of a cluster as it is now; its run goes on from look to look, and remembers."""
+"""The decisions of a policy on the present state of a cluster; its run goes on from look to look, and remembers."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Unranked(InputError):
 
 
 class Wishes:
-    """What a policy wants of a cluster as it is now: one run of it answers both questions, each once.
+    """The decisions of a policy on the present state of a cluster: one run answers both questions, each once.
 
-    `before`: what it wanted at the look before, whose run goes on. The run begins anew where it failed, where it is another
-    policy's, and where `view_of` says that jobs did what a run does not expect.
+    `before`: its wishes at the look before, whose run goes on. The run begins anew where it failed, where it is another
+    policy's, and where `view_of` finds jobs with events that a run does not expect.
     """
 
     def __init__(self, policy: Any, c: Now, before: Wishes | None = None):

@@ -1,10 +1,10 @@
-"""Where many tasks run: local threads or processes, Ray, or any `concurrent.futures.Executor`.
+"""Workers for many tasks: local threads or processes, Ray, or any `concurrent.futures.Executor`.
 
     with jobwise.workers("processes", 8):
         jobwise.compare(log, ["sjf+easy", "jobwise"])
 
 Functions with many tasks give them to the `current` workers; each task has a seed of its own, so that results do not depend on
-where, or in which order, tasks run.
+the places or the order of tasks.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def workers(on: str | Executor | None = None, count: int = 2) -> Iterator[Worker
 
 @contextmanager
 def current(count: int = 2, suited: str = "threads") -> Iterator[Workers]:
-    """The workers that the innermost `workers` names; where none does, so many of the engine that is `suited` to the tasks."""
+    """Yield the workers of the innermost `workers`; without one, `count` workers of the engine `suited` to the tasks."""
     asked, mine = _asked[-1] if _asked else (count, None)
     if mine is not None:
         yield mine
@@ -81,7 +81,7 @@ def current(count: int = 2, suited: str = "threads") -> Iterator[Workers]:
 
 @contextmanager
 def threads(count: int) -> Iterator[Workers]:
-    """So many threads of this process, whatever the current workers are: for tasks that change what is in its memory."""
+    """Yield `count` threads of this process in place of the current workers: for tasks that change its memory."""
     own = Threads("threads", count)
     try:
         yield own

@@ -84,7 +84,7 @@ class Processes(Storing):
         self.executor = self._begin(self.count)
 
     def stop(self, futures: Iterable[Future]) -> None:
-        """End all processes at once, whatever they do."""
+        """End all processes at once, also busy ones."""
         for pool in self._pools():
             pool.end()
         for pool in self._pools():

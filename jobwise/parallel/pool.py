@@ -1,4 +1,4 @@
-"""A pool of processes that breaks at once when one of its processes is gone, whatever that process was doing."""
+"""A pool of processes that breaks at once when one of its processes is gone, in any state of its work."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Pool(ProcessPoolExecutor):
             self._results._writer.close()
 
     def end(self) -> None:
-        """End all workers at once, whatever they do; their tasks raise BrokenProcessPool."""
+        """End all workers at once, also busy ones; their tasks raise BrokenProcessPool."""
         self._line.close()
 
     def __exit__(self, kind: Any, error: Any, trace: Any):

@@ -112,7 +112,7 @@ class Workers:
             raise
 
     def home(self, item: int) -> Executor:
-        """Return who takes an item whenever it comes: here whoever is free."""
+        """Return the executor that always takes an item: here any free worker."""
         return self.executor
 
     def ended(self, futures: Iterable[Future]) -> Iterator[Future]:

@@ -1,1 +1,1 @@
-"""What decides: list schedulers and the grammar of their names."""
+"""Policies: list schedulers and the grammar of their names."""

@@ -105,8 +105,8 @@ class _Run:
         return [*decisions, Wait(view.now + after)] if after < inf else decisions
 
     def _turn(self, view: View, rows: np.ndarray, on: np.ndarray, order: np.ndarray) -> tuple[list[Decision], np.ndarray]:
-        """What is stopped and started so that jobs run in this order, and whose turn it is [J] bool. A job whose chunks fit on
-        no nodes, whoever is stopped for it, lets the others go first."""
+        """Return the stops and starts that make jobs run in this order, and [J] bool the jobs whose turn it is. A job goes
+        behind the others where its chunks fit on no nodes, with all possible stops."""
         request, able = view.jobs["request"][rows], np.ones(len(rows), bool)
         while True:
             free, chosen = view.free.sum(axis=0) + request[on].sum(axis=0), np.zeros(len(rows), bool)

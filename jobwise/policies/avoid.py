@@ -36,7 +36,7 @@ class Risks:
         return self.value[int(np.clip((now - self.begin) // self.step, 0, len(self.value) - 1))]
 
     def after(self, now: float) -> float:
-        """When the next are known."""
+        """Return the time of the next risks."""
         return self.begin + ((now - self.begin) // self.step + 1) * self.step
 
 

@@ -1,4 +1,4 @@
-"""What every policy has that chooses at the decision points of a world: whole replays side by side, and a live cluster.
+"""The common part of policies that choose at the decision points of a world: whole replays side by side, a live cluster.
 
 replay   world of E simulations ─► choose ─► actions [E] ─► the world goes on ─► … until every simulation is over
 decide   a view ─► the world at that instant ─► choose ─► … until nothing is left to choose ─► decisions

@@ -1,9 +1,9 @@
-"""How many times as long jobs of a group run on a class of nodes, estimated from jobs that have ended.
+"""Estimate the factor on the run time of a group's jobs on a class of nodes, from jobs that have ended.
 
     log(run / request) = group + class + group x class + noise
 
-Each part is drawn towards 0 by as many observations as its variance is worth (a hierarchy: what is not known of a group on a
-class is what is known of the class, and at first nothing). An estimate comes with its standard error.
+Each part is drawn towards 0 by as many observations as its variance is worth (a hierarchy: an unknown group on a class has the
+estimate of the class, and an unknown class has 0). An estimate comes with its standard error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was tried, did not help, and left: a row each, with what to use instead. What was measured: docs/tried.md."""
+"""Removed policies that did not help: a row each, with a replacement. The measurements are in docs/tried.md."""
 
 from __future__ import annotations
 

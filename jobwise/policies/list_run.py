@@ -21,9 +21,9 @@ from jobwise.sim.spans import room_like, separate
 
 
 class ListRun:
-    """The memory of a `ListScheduler` in one simulation: run times of jobs that have ended, promises.
+    """The memory of a `ListScheduler` in one simulation: run times of jobs that have ended, start deadlines.
 
-    It knows what the view it begins with shows, also where that is in the middle of a simulation.
+    It begins with the content of its first view, which may be in the middle of a simulation.
     """
 
     def __init__(self, policy: Any, view: View):
@@ -47,8 +47,8 @@ class ListRun:
         return self._plan(view)
 
     def explain(self, view: View) -> list[dict]:
-        """Per queued job its row and score, smallest first; of a log-linear order also its features and what they moved; under
-        a promise `why` it goes first."""
+        """Return each queued job's row and score, smallest first; of a log-linear order also its features and their effects;
+        with start deadlines also `why` it goes first."""
         self.ended(view, view.ended)
         ranked = self._explained(view)
         if self.policy.promises:
@@ -60,7 +60,7 @@ class ListRun:
         return ranked
 
     def _explained(self, view: View) -> list[dict]:
-        """Return the ranking that holds without a promise."""
+        """Return the ranking that holds without start deadlines."""
         scheduler = self.policy
         if isinstance(scheduler.order, Index):
             return self._memory.explain(scheduler.order, view)

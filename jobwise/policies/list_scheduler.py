@@ -34,12 +34,12 @@ class ListScheduler(Scheduler):
 
     `order`: a name, or a function of the queued jobs' table and the time that returns one score per job (smaller starts
     first). `guard`: s of waiting after which a job goes before all others, oldest first. `commit`: a picked job stays picked
-    until it starts (as RLScheduler does; re-deciding is the default). `estimate`: what the order takes a run
-    time to be: as requested, predicted from history, or actual (nobody knows that: simulations of pools only).
-    Reservations go by requests all the same, so that no prediction delays the head. `reserve` (share, s): jobs that ask for
-    longer hold no more than the rest of the units, but one alone may always run. `promise`: others go ahead of a job only while
-    it can start in so many times the longest wait of FCFS with EASY, measured, not guaranteed; `express`: jobs that together
-    are this share of the work go first (`jobwise.sim.pool.promise`; pools only).
+    until it starts (as RLScheduler does; re-deciding is the default). `estimate`: the run time that the order uses:
+    as requested, predicted from history, or actual (unknown in practice: simulations of pools only).
+    Reservations always use requests, so that no prediction delays the head. `reserve` (share, s): jobs that ask for
+    longer hold no more than the rest of the units, but one alone may always run. `promise`: the start deadline of a job as a
+    multiple of the longest wait of FCFS with EASY; others go ahead only while it can be met (measured, not guaranteed).
+    `express`: the smallest jobs that together are this share of the work go first (`jobwise.sim.pool.promise`; pools only).
     """
 
     order: str | Scores | Index = "fcfs"
@@ -84,7 +84,7 @@ class ListScheduler(Scheduler):
 
     @property
     def promises(self) -> bool:
-        """Has it a promise or an express lane?"""
+        """Return whether it has start deadlines or a short-job lane."""
         return self.promise < inf or self.express > 0
 
     @cached_property
@@ -106,7 +106,7 @@ class ListScheduler(Scheduler):
 
     @property
     def is_static(self) -> bool:
-        """The order depends on the job alone."""
+        """Return whether the order depends on the job alone."""
         static = isinstance(self.order, str) and orders.kind(self.rule.order) == orders.STATIC
         return static and self.estimate == "requested" and not (self.reserve[0] or self.promises)
 
@@ -120,7 +120,7 @@ class ListScheduler(Scheduler):
         return ListRun(self, view)
 
     def promising(self, bound: float) -> ListScheduler:
-        """Return the same under a promise of `bound`, without a guard. Raises InputError where none goes with it."""
+        """Return the same with start deadlines of `bound`, without a guard. Raises InputError where it can have none."""
         return replace(self, promise=bound, guard=inf)
 
     def check(self, cluster: Cluster) -> None:

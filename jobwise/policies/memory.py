@@ -12,8 +12,8 @@ from jobwise.sim.memory.loglinear import FEATURES, score_linear
 
 
 class RunMemory:
-    """How long jobs ran and, with `forecasts`, what a promise goes by. It begins with what a view shows, which may be in the
-    middle of a simulation, and takes note of the events of those that follow."""
+    """Run times of ended jobs and, with `forecasts`, the basis of start deadlines. It begins with the content of a view, which
+    may be in the middle of a simulation, and takes note of the events of later views."""
 
     def __init__(self, view: View, forecasts: bool = False):
         m = history.after(view.past, view.cluster.processors, forecasts)

@@ -218,7 +218,7 @@ def is_built_in(name: str) -> bool:
 
 
 def _of_store(file: Path) -> Any:
-    """What schedules now in a folder of a model store: one of its generations, or a built-in rule. Raises InputError."""
+    """Return the present scheduler of a folder of a model store: a generation, or a built-in rule. Raises InputError."""
     try:
         model = json.loads(file.read_text())
         name, beta = str(model["schedules"]), float(model.get("beta", 0.0))
@@ -256,14 +256,14 @@ def with_options(policy: Any, chosen: dict) -> Any:
 
 
 def pretrained() -> list[str]:
-    """Names of the orders that come trained, for logs that nobody has learnt from."""
+    """Return the names of the orders that come trained, for logs without training."""
     return sorted(p.stem for p in PRETRAINED.glob("*.safetensors"))
 
 
 def _recommended(name: str) -> Policy:
     """Return `jobwise`, which takes no options. Raises InputError for others."""
     if name.lower() != NAME:
-        raise InputError(f"policy {name!r} chooses backfilling, lane and promise itself: {NAME} alone")
+        raise InputError(f"policy {name!r} chooses backfilling, lane and start deadlines itself: {NAME} alone")
     return recommended()
 
 

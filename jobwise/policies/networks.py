@@ -80,7 +80,7 @@ class Forward:
 
     @property
     def parameters(self) -> int:
-        """How many numbers were learnt."""
+        """Return the number of learnt parameters."""
         return sum(w.size for k, w in self.weights.items() if "running" not in k)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:

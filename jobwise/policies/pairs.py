@@ -42,7 +42,7 @@ def scores(x: np.ndarray, w: dict[str, np.ndarray], sizes: list[int]) -> np.ndar
 
 
 def _attends(a: np.ndarray, b: np.ndarray, w: dict[str, np.ndarray], name: str, more: np.ndarray) -> np.ndarray:
-    """What rows `a` [B, A, D] read of rows `b` [B, N, D]; `more` is added to the scores."""
+    """Return the attention of rows `a` [B, A, D] to rows `b` [B, N, D]; `more` is added to the scores."""
     q, k, v = (x @ w[f"{name}.{n}.weight"].T for x, n in ((a, "q"), (b, "k"), (b, "v")))
     z = q @ k.transpose(0, 2, 1) / np.sqrt(np.float32(a.shape[2])) + more
     z = np.exp(z - z.max(axis=2, keepdims=True))

@@ -1,6 +1,6 @@
-"""A promise and an express lane for a policy that is asked view by view, in a simulation or on a live cluster.
+"""Start deadlines and a short-job lane for a policy that is asked view by view, in a simulation or on a live cluster.
 
-It does what the compiled loop does (`sim/pool/promise.py`, `sim/pool/scored_pool.py`), with the same kernels, on tables that
+It does the same as the compiled loop (`sim/pool/promise.py`, `sim/pool/scored_pool.py`), with the same kernels, on tables that
 grow. It may begin in the middle: then the virtual schedule takes up all jobs of the view at once.
 """
 
@@ -43,7 +43,7 @@ class Promised:
         promise.catch_up(self._q, view.now)
 
     def _tables(self, room: int) -> tuple[State, Promise]:
-        """Tables for so many jobs, of which none is known."""
+        """Return tables for `room` jobs, of which none is known."""
         cluster = cluster_of(self._total)
         s = allocate([workload(np.zeros(room), np.ones(room, int), np.ones(room), cluster=cluster)], cluster)
         q = promise.begin(s, 0, self._waits, *self._lane_and_slack)
@@ -54,7 +54,7 @@ class Promised:
     def _enter(self, view: View, first: int) -> None:
         """Let the virtual schedule know jobs `first` … of a view."""
         if len(view.edges):
-            raise InputError("promises and express lanes are for jobs that wait for no others")
+            raise InputError("start deadlines and short-job lanes are for jobs that wait for no others")
         for j in range(first, len(view.jobs)):
             enter(self._q.s, 0, j, view.table[j])
 
@@ -76,7 +76,7 @@ class Promised:
         q.memory["held"] = int(view.jobs["request"][express, 0].sum())
 
     def _make_room(self, jobs: int) -> None:
-        """Larger tables, where these do not hold so many jobs."""
+        """Make the tables larger, where they do not hold `jobs` jobs."""
         if len(self._q.lane) < jobs:
             self._s, new = self._tables(2 * jobs)
             promise.take_over(new, self._q)
@@ -88,7 +88,7 @@ class Promised:
         return [int(j) for j in view.queue if self._s.jobs["status"][0, j] == RUNNING]
 
     def why(self, view: View, scheduler: Any, score: np.ndarray) -> list[tuple[float, str]]:
-        """[Q] of the queue: its score with the promise, and why it stands there ("": by its order)."""
+        """Return [Q] of the queue: each job's score with start deadlines, and the reason for its place ("": by its order)."""
         before = self._q.memory.copy(), self._q.due.copy()  # to explain changes nothing
         b = self._pass(view, scheduler.rule, score, False)
         items, late = b.item[: len(view.queue)], np.empty(len(view.queue), np.int64)
@@ -102,7 +102,7 @@ class Promised:
         return [reasons[int(j)] for j in view.queue]
 
     def _reason(self, view: View, scheduler: Any, x: np.ndarray, late: int) -> str:
-        """Why a job of the queue stands where it does; `late`: as `promised_pass.reasons` has it."""
+        """Return the reason for a job's place in the queue; `late`: as in `promised_pass.reasons`."""
         due = self._q.due[x["row"]]
         if x["score"] == -np.inf:
             return "guarded"

@@ -1,7 +1,7 @@
-"""What the product recommends: one order behind a promise and an express lane.
+"""The recommended scheduler: one order with start deadlines and a short-job lane.
 
-`jobwise` keeps waits in bounds: smith-aged, the smallest jobs that make LANE of the work first, deadlines of PROMISE times the
-longest wait of FCFS with EASY. What else was tried was no better on the shared logs (docs/tried.md).
+`jobwise` bounds waits: order smith-aged, the smallest jobs that make `LANE` of the work first, deadlines of `PROMISE` times the
+longest wait of FCFS with EASY. No other scheduler that was tried was better on the shared logs (docs/tried.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which compiled loop replays a list scheduler: `pool` and `scored_pool` on processor pools, `span_loop` on nodes, `list_loop`
+"""Choose the compiled loop for a list scheduler: `pool` and `scored_pool` on processor pools, `span_loop` on nodes, `list_loop`
 everywhere else."""
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def remembering(
     promised = None
     if policy.promises:
         if (jobs["unmet"] > 0).any():
-            raise InputError(f"{policy.name}: promises and express lanes are for jobs that wait for no others")
+            raise InputError(f"{policy.name}: start deadlines and short-job lanes are for jobs that wait for no others")
         promised = promise.begin(s, e, past_waits(past, total), policy.express, policy.promise - 1.0)
     memory = begin(past, jobs, total, policy.promises)
     return scored_pool.scheduler(s, e, weights, memory, promised, alike.classes(s, e, policy.rule, weights, memory))

@@ -1,4 +1,4 @@
-"""What jobwise asks a policy for, and what holds where a policy says nothing."""
+"""The interface of a policy, and its defaults."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class Scheduler:
         raise InputError(f"policy {self.name}: only list schedulers stream")
 
     def promising(self, bound: float) -> Any:
-        """Return the same under a promise of `bound`. Raises InputError where none goes with it."""
-        raise InputError(f"policy {self.name} makes no promises")
+        """Return the same with start deadlines of `bound`. Raises InputError where it can have none."""
+        raise InputError(f"policy {self.name} takes no start deadlines")
 
     def with_options(self, chosen: dict) -> Any:
         """Return the same with other options of the name grammar; None: it decides everything itself. Raises InputError for
@@ -83,7 +83,7 @@ class Scheduler:
 
 
 class Wrapped(Scheduler):
-    """A policy that somebody else wrote: what it has of a `Scheduler` is its own."""
+    """A policy of another author: its own attributes go before those of `Scheduler`."""
 
     def __init__(self, policy: Any):
         self.policy, self.name = policy, type(policy).__name__

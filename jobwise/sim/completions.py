@@ -1,4 +1,4 @@
-"""The heap of completions: rows of running jobs, the one that ends first at the top. Their rows know their places."""
+"""The heap of completions: rows of running jobs, the earliest end at the top. Each row knows its place in the heap."""
 
 from __future__ import annotations
 

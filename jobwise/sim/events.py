@@ -46,8 +46,8 @@ def acts(s, e, first, last, time, out):
 
 
 def since(s: State, e: int, act: int = 0, left: int = 0, entered: int = 0, last: int | None = None) -> np.ndarray:
-    """Return the events [N] of simulation `e` that its lists tell, from these places on: acts before the last advance (with
-    `last`: the first so many of this instant), stops, and submits."""
+    """Return the events [N] in the lists of simulation `e`, from these places on: acts before the last advance (with `last`:
+    the first `last` acts of this instant), stops, and submits."""
     sim = s.sims[e]
     count, time = (int(sim["acted"]), sim["before"]) if last is None else (last, sim["now"])
     out = np.empty(max(count - act, 0) + int(sim["left"] - left + sim["entered"] - entered), event_dtype)
@@ -57,7 +57,7 @@ def since(s: State, e: int, act: int = 0, left: int = 0, entered: int = 0, last:
 
 
 def of_table(submit: np.ndarray, start: np.ndarray, end: np.ndarray, run: np.ndarray, until: float = np.inf) -> np.ndarray:
-    """Return the events [N] of `event_dtype` that columns [J] of jobs tell of, up to time `until` (s), in order: at one time
+    """Return the events [N] of `event_dtype` in columns [J] of jobs, up to time `until` (s), in order: at one time
     stops (by row), submits, then starts. NaN: not yet."""
     J = len(submit)
     time = np.concatenate([end, submit, start])
@@ -80,7 +80,7 @@ def begun(jobs: np.ndarray) -> np.ndarray:
 
 
 def _eligible(jobs: np.ndarray) -> np.ndarray:
-    """When each job [J] of a job table became eligible to start, s; of one that has begun again, when it was submitted."""
+    """Return the time when each job [J] of a job table became eligible to start, s; of a restarted job its submit."""
     return np.where(np.isnan(jobs["queued"]) | (jobs["restarts"] > 0), jobs["submit"], jobs["queued"])
 
 

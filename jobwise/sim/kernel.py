@@ -188,7 +188,7 @@ def preempt(s, e, j):
 
 @kernel
 def reserve(s, e, j, at):
-    """Promise queued job j a start at time `at`; advance will stop there. NaN takes the promise back."""
+    """Reserve a start at time `at` for queued job j; advance will stop there. NaN cancels the reservation."""
     job = s.jobs[e, j]
     if job["status"] != QUEUED and job["status"] != PAUSED:
         return False
@@ -266,7 +266,7 @@ def _complete(s, e):
 
 @kernel
 def fail(s, e, node):
-    """Take a node down now. Its jobs are requeued (work lost), failed, or stalled, as the simulation was told."""
+    """Take a node down now. Its jobs are requeued (work lost), failed, or stalled, by the simulation's setting."""
     sim = s.sims[e]
     if not s.nodes[e, node]["up"]:
         return

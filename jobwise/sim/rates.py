@@ -116,7 +116,7 @@ def count(s, e):
 
 @inlined
 def _between(s, e, first, last, k):
-    """How many of the k nodes counted are in [first, last)."""
+    """Return the number of the k counted nodes in [first, last)."""
     N = s.nodes.shape[1]
     upper = s.nodes[e, last]["before"] if last < N else k
     return upper - (s.nodes[e, first]["before"] if first < N else k)
@@ -132,7 +132,7 @@ def _uses(s, e, r, k):
 
 @inlined
 def reduction(curve, n, gradient):
-    """sr: s that n nodes of a rack spend on reducing `gradient` MB once; straight lines between the sizes that are told."""
+    """Return sr: s that n nodes of a rack spend on reducing `gradient` MB once; linear between the sizes of `curve`."""
     if n <= 1:
         return 0.0
     c = curve[min(n, len(curve) - 1)]
@@ -143,7 +143,7 @@ def reduction(curve, n, gradient):
 
 @inlined
 def speed(step, n, rt):
-    """What n nodes do that exchange for rt s after every `step` s, in nodes that compute all the time (eq. 3)."""
+    """Return the speed of n nodes that exchange for rt s after every `step` s, in nodes that always compute (eq. 3)."""
     return n * step / (step + rt) if step > 0.0 else np.float64(n)
 
 
@@ -158,7 +158,7 @@ def unit(sim, curve, job):
 
 @inlined
 def alone(s, e, job, n, racks):
-    """The rate of a job on n nodes of so many racks, if it shared no link."""
+    """Return the rate of a job on n nodes of `racks` racks, if it shared no link."""
     rt = reduction(s.curve, n, job["gradient"]) * (1.0 + s.sims[e]["rate_setting"][2] * (racks - 1))
     return speed(job["step"], n, rt) / unit(s.sims[e], s.curve, job)
 
@@ -199,7 +199,7 @@ def there(s, e, job):
 
 @inlined
 def sigma(s, e, kind, truth, length, k):
-    """How many times as long a job of this kind runs on k nodes as at its best (`cluster.Slowdown`).
+    """Return the factor on the run time of a job of this kind on k nodes, 1 at its best (`cluster.Slowdown`).
 
     Where there are ticks, a job whose `length` (s, at its best) is a number of whole ones runs for whole ones.
     """
@@ -230,7 +230,7 @@ def whole(sim, length, x):
 
 @kernel
 def factor(s, e, kind, node):
-    """How many times as long a job of this kind would run on this node, as things stand there."""
+    """Return the factor on the run time of a job of this kind on this node, in the node's present state."""
     K, N = s.factor.shape[1], s.nodes.shape[1]
     if kind < 0 or kind >= K:
         return 1.0
@@ -280,14 +280,14 @@ def _sharers(s, e, row):
 
 @inlined
 def expected(job):
-    """How long a job is expected to run if it started now (s): its request less what has run already, at least 1."""
+    """Return the expected run time of a job that starts now (s): its request less the time it has run, at least 1."""
     return max(max(job["walltime"], 1.0) - job["ran"], 1.0)
 
 
 @inlined
 def finish(sim, truth):
-    """When the work left is done at the present rate (s). What floating numbers miss of a tick is made up for; where links
-    are shared a job ends with its tick, for others learn of it no sooner."""
+    """Return the time when the work left is done at the present rate (s). Rounding errors of a tick are corrected; where links
+    are shared a job ends with its tick, because others learn of it no sooner."""
     if truth["rate"] <= 0.0:
         return np.inf
     t = sim["now"] + truth["pause"] + truth["left"] / truth["rate"]

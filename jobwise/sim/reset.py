@@ -87,7 +87,7 @@ plan_dtype = np.dtype(
 
 
 class EpisodePlan(NamedTuple):
-    """What E simulations are to begin with next: rows of a table of jobs, with submits of their own."""
+    """The next begin of E simulations: rows of a table of jobs, with submits of their own."""
 
     jobs: np.ndarray  # [L] of job_dtype: all logs, one after the other
     truth: np.ndarray  # [L] of truth_dtype
@@ -195,7 +195,7 @@ def there_are(s: State, nodes: np.ndarray) -> None:
 
 
 def room(jobs: int, cluster: Cluster) -> State:
-    """A state of one simulation of a pool with room for so many jobs, to be filled (`amid`)."""
+    """Return a state of one simulation of a pool with room for `jobs` jobs, to be filled (`amid`)."""
     like = State.blank()
     s = like._replace(
         jobs=np.zeros((1, jobs), job_dtype(1)),

@@ -64,7 +64,7 @@ class Simulation:
         return kernel.advance(self.state, 0, float(until)) != kernel.OVER
 
     def _gather(self) -> None:
-        """Add the events of the last advance to those that no view has told yet."""
+        """Add the events of the last advance to the events for the next view."""
         if self._stale:
             self._add(events.since(self.state, 0, act=self._told[0]))
             self._stale, self._told = False, [0, int(self._sim["left"]), int(self._sim["entered"])]
@@ -99,7 +99,7 @@ class Simulation:
         )
 
     def _edges(self) -> np.ndarray:
-        """Those between jobs that have been submitted."""
+        """Return the edges between jobs that have been submitted."""
         if self._submitted[0] != int(self._sim["next"]):
             every = self.workload.edges
             self._submitted = int(self._sim["next"]), every[(every < int(self._sim["next"])).all(axis=1)]

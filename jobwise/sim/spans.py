@@ -48,7 +48,7 @@ def room_like(spans):
 
 @inlined
 def count(spans, i):
-    """How many nodes span i has."""
+    """Return the number of nodes in span i."""
     return spans.first[i + 1] - spans.first[i]
 
 

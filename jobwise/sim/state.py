@@ -263,7 +263,7 @@ def fill(s: State, e: int, jobs: np.ndarray, truth: np.ndarray, offset: float) -
 
 
 def runs_for(s: State, e: int, j: int, seconds: float) -> None:
-    """Let job j, which has not started, run for so many s."""
+    """Let job j, which has not started, run for `seconds` s."""
     s.truth[e, j]["runtime"] = seconds
 
 

@@ -4,8 +4,8 @@
          GB/s 6.25          12.5           1000    40            CPU - CPU 38.5; GPU - GPU of a socket: none (`nvlink`)
 
 A GPU is a node with one unit; GPUs are numbered machine by machine, so that a socket, a machine, a rack are ranges of them.
-Between two GPUs there is one shortest way. So a link is told by ranges: it lies on every way between a GPU in [a, b) and one
-that is in [c, d) but not in [f, g). Defaults and speeds: RL-TAPS (Ryu et al., CASCON 2020), its Table of the S822LC cluster.
+Between two GPUs there is one shortest way. So ranges describe a link: it lies on every way between a GPU in [a, b) and a GPU
+in [c, d) but not in [f, g). Defaults and speeds: RL-TAPS (Ryu et al., CASCON 2020), its Table of the S822LC cluster.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WORK = ("seed", "lab")  # what a job's length stands for, see `Topology`
 
 
 def reduction(curve: str, most: int) -> np.ndarray:
-    """[most + 1, 3] s that a job on so many GPUs of a rack spends on reducing SIZES of gradients once a minibatch.
+    """Return [most + 1, 3] s that a job on 0 .. `most` GPUs of a rack spends on reducing SIZES of gradients once a minibatch.
 
     `published`: square roots fitted to measurements; `ring`: 2 (n - 1) (latency + size / (n bandwidth)). Raises InputError.
     """
@@ -49,7 +49,7 @@ def reduction(curve: str, most: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Topology:
-    """Where GPUs are, and how links slow jobs down.
+    """Places of GPUs, and slowdowns of jobs by links.
 
     `machines`: of each rack; `gpus`: of a machine, over its `sockets`. `bandwidth`: GB/s of links by their lower end ("cpu":
     CPU - CPU), 0: there is none. `nvlink`: GB/s between GPUs of a socket. `per_rack`: how much longer a reduction takes for
@@ -128,7 +128,7 @@ class Topology:
         return reduction(self.curve, most)
 
     def fewest_racks(self) -> np.ndarray:
-        """[M + 1] racks that n GPUs are in at least; 1e12 where there is no way between so many."""
+        """Return [M + 1] the fewest racks that hold n GPUs; 1e12 where no way joins n GPUs."""
         socket, machine, rack = (np.diff(b).max() for b in self.bounds)
         wide, reach = self.bandwidth, int(self.bounds[2][-1])
         for there, most in ((wide["director"], rack), (min(wide["nic"], wide["rack"]), machine), (wide["cpu"], socket)):

@@ -1,1 +1,1 @@
-"""When jobs will start: sampled futures of a queue under a scheduler, calibrated on what came of earlier predictions."""
+"""Predictions of starts: sampled futures of a queue under a scheduler, calibrated on the outcomes of earlier predictions."""

@@ -1,4 +1,4 @@
-"""How long may a job run? Weighted bags of the run times of jobs that have ended, given how long it has run already.
+"""Possible run times of a job: weighted bags of the run times of ended jobs, given the time that it has run already.
 
 A bag holds the last run times of the same key (user, request, processors), recent ones weighing more; the last of the same
 user, as shares of the request; and the last of the same class (request and processors, by powers of four). A key with few jobs
@@ -33,13 +33,13 @@ class Bags(NamedTuple):
 
 
 def empty(keys: int, users: int, classes: int) -> Bags:
-    """Bags for so many keys, users and classes; nothing has ended yet."""
+    """Return bags for these numbers of keys, users and classes; no job has ended yet."""
     rings = [(np.zeros((n, most)), np.zeros(n, np.int64)) for n, most in ((keys, KEYS), (users, USERS), (classes, CLASSES))]
     return Bags(*(x for ring in rings for x in ring))
 
 
 def class_of(request: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """[J] the class of jobs that ask for so many s and processors."""
+    """Return [J] the class of jobs that ask for `request` s and `size` processors."""
     long, wide = (np.log2(np.maximum(x, 1)).astype(np.int64) // 2 for x in (request, size))
     return np.minimum(long, 15) * 16 + np.minimum(wide, 15)
 

@@ -1,4 +1,4 @@
-"""What came of earlier predictions: it stretches the intervals of the next, and says which of two methods to show.
+"""Outcomes of earlier predictions: they stretch the intervals of the next, and choose which of two methods to show.
 
 Times are waits from the moment of a prediction; errors are those of log(wait + 60 s), so that a minute counts little for a job
 that waits for hours. A job that has not started yet is not left out (who starts soon is known soon, so that would make

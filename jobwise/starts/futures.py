@@ -31,7 +31,7 @@ STEPS = 64  # instants of choice between two looks at whether all have started
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """What K futures are made of. `rows` [B]: jobs of the history that wait or run; `run` [K, B] s: how long they run in all;
+    """The data of K futures. `rows` [B]: jobs of the history that wait or run; `run` [K, B] s: their whole run times;
     `arrivals`: K pairs (rows [A] of the history, s by which they come later [A])."""
 
     history: History
@@ -48,7 +48,7 @@ class Drawn:
 
     @property
     def waiting(self) -> np.ndarray:
-        """Which of `rows` wait, places [Q]."""
+        """Return the places [Q] of the waiting jobs in `rows`."""
         return np.flatnonzero(self.table["status"] == QUEUED)
 
     def future(self, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -64,7 +64,7 @@ class Drawn:
         return table, np.maximum(run, 1e-3)
 
     def alone(self) -> Drawn:
-        """One future as requests say it: each job runs as long as it asks, and nobody comes."""
+        """Return one future by requests: each job runs for its requested time, and no job comes."""
         run = np.maximum(self.table["walltime"], 1.0)
         going = self.table["status"] == RUNNING
         run[going] = np.maximum(run[going], self.history.now - self.table["start"][going] + 1.0)
@@ -87,7 +87,7 @@ class Drawn:
 
 
 def draw(history: History, futures: int = FUTURES, seed: Any = 0) -> Drawn:
-    """Draw so many futures from what is known now."""
+    """Draw `futures` futures from the present state of the history."""
     rng, rows = np.random.default_rng(seed), history.present()
     jobs, ids = history.table(rows), history.ids[rows]
     elapsed = np.where(jobs["status"] == RUNNING, history.now - np.nan_to_num(jobs["start"]), 0.0)

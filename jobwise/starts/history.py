@@ -1,4 +1,4 @@
-"""What a predictor of starts knows: the jobs seen so far, who belongs together, and the run times of those that have ended."""
+"""Data of a predictor of starts: the jobs seen so far, their groups, and the run times of ended jobs."""
 
 from __future__ import annotations
 

@@ -41,15 +41,15 @@ class Starts:
 
     @property
     def running(self) -> int:
-        """How many jobs run now."""
+        """Return the number of running jobs."""
         return len(self.drawn.rows) - len(self.drawn.waiting)
 
     def within(self, seconds: float) -> np.ndarray:
-        """[Q] how likely jobs are to start within so many s."""
+        """Return [Q] the probabilities that jobs start within `seconds` s."""
         return (self.futures <= seconds).mean(axis=0)
 
     def ahead(self, i: int) -> int:
-        """How many of the other waiting jobs start before the i-th, by the medians of their starts in the futures."""
+        """Return the number of other waiting jobs that start before the i-th, by the medians of their starts in the futures."""
         middle, ascending = self._medians
         return int(np.searchsorted(ascending, middle[i]))
 
@@ -84,7 +84,7 @@ class Predictor:
         self._row = None if self.ids is None else {int(j): i for i, j in enumerate(self.ids)}
 
     def _start(self, id: int) -> float:
-        """When a job started, s from the calibration's time 0; NaN: it has not, or is not there."""
+        """Return the start of a job, s from the calibration's time 0; NaN: it has not started, or is not there."""
         row = id if self._row is None else self._row.get(id, -1)
         return float(self.history.jobs["start"][row]) + self.origin if row >= 0 else np.nan
 

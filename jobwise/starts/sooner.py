@@ -1,4 +1,4 @@
-"""What would start sooner: the same futures again, in which one job asks for less. Told only where likely, and with the end."""
+"""Find requests with earlier starts: the same futures again, in which one job asks for less; likely gains alone are offered."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class OtherRequest:
 
 @dataclass(frozen=True)
 class Offer:
-    """What a change would bring: medians over paired futures, in s from now."""
+    """Effect of a changed request: medians over paired futures, in s from now."""
 
     change: OtherRequest
     start: float
@@ -49,13 +49,13 @@ class Offer:
 
 
 def shorter(walltime: float) -> list[OtherRequest]:
-    """Shorter time limits than so many s."""
+    """Return shorter time limits than `walltime` s."""
     some = (("half the time limit", walltime / 2), ("a quarter of the time limit", walltime / 4))
     return [OtherRequest(words, {"walltime": t}) for words, t in some if t >= 60.0]
 
 
 def variants(walltime: float, size: int) -> list[OtherRequest]:
-    """What a job of so many s and processors may ask for instead."""
+    """Return other requests for a job of `walltime` s and `size` processors."""
     half = {"walltime": 2 * walltime, "request": -(-size // 2)}
     return shorter(walltime) + ([OtherRequest("half the processors for twice the time", half, 2.0)] if size > 1 else [])
 

@@ -35,7 +35,7 @@ Columns = dict[str, np.ndarray]
 
 
 class Streamed(NamedTuple):
-    """What a replay leaves: `summary` as `Record.summary`; `most`: jobs in the moving table at once."""
+    """The result of a replay: `summary` as `Record.summary`; `most`: jobs in the moving table at once."""
 
     policy: str
     summary: dict[str, float]
@@ -79,7 +79,7 @@ class _Log:
                 return
 
     def tables(self, rows: int) -> Iterator[tuple[np.ndarray, np.ndarray, Columns]]:
-        """(jobs [K], truth [K], columns) of so many rows at a time."""
+        """Yield (jobs [K], truth [K], columns) of `rows` rows at a time."""
         for part in self._parts(rows):
             jobs, truth = blank_jobs(len(part["submit"])), np.zeros(len(part["submit"]), truth_dtype)
             jobs["submit"], jobs["walltime"] = part["submit"] - self.first, part["walltime"]

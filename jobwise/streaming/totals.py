@@ -39,7 +39,7 @@ class Sketch:
 
 
 class Totals:
-    """What is known of a schedule so far: `add` its jobs in order of the log, then ask for the `summary`."""
+    """Totals of a schedule so far: `add` its jobs in order of the log, then read the `summary`."""
 
     def __init__(self):
         self._sums = np.zeros((len(MEANS) + 1, 2))

@@ -67,7 +67,7 @@ class Layer(Scheduler):
 
     @property
     def models(self) -> list[str]:
-        """The models of the store that said who schedules a plan in the last run, and whom; "": none."""
+        """Return per plan of the last run the model of the store that chose its scheduler; "": none."""
         return self.made[0].models if self.made else []
 
     @property

@@ -30,8 +30,8 @@ SHARES, PARTS = (0.05, 0.1, 0.2, 0.3), (0.5, 0.75, 0.9, 0.95)  # reserves, and t
 
 @dataclass(frozen=True)
 class WorkflowPlan:
-    """Workflows (by number) that are scheduled together, in parts of so many tasks, one after the other, and by whom: MODEL, or
-    a rule."""
+    """Workflows (by number) that are scheduled together, in parts of these numbers of tasks, one after the other; `by`: MODEL,
+    or a rule."""
 
     flows: tuple[int, ...]
     parts: tuple[int, ...]
@@ -77,7 +77,7 @@ def decide(
 
 
 def halved(size: int, most: int = MOST) -> list[int]:
-    """Sizes of the parts of so many tasks, cut in two until none has more than `most`."""
+    """Return the sizes of the parts of `size` tasks, cut in two until none has more than `most`."""
     return [size] if size <= most else [*halved(size - size // 2, most), *halved(size // 2, most)]
 
 
@@ -123,7 +123,7 @@ def measured(w: Workload, policy: str) -> tuple[float, float]:
 
 def argbest(w: Workload, rules: Sequence[str] = RULES) -> str:
     """The rule under which these workflows would have the smallest mean slowdown, if every estimate were right; of equal ones
-    the one with the smallest makespan. Our selector; of a stream it knows the arrivals, which nobody does: a bound."""
+    the one with the smallest makespan. Our selector; in a stream it knows future arrivals, so its result is a bound."""
     return min(rules, key=lambda rule: measured(w, rule))
 
 

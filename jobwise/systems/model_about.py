@@ -1,4 +1,4 @@
-"""What `model.json` of a model store says."""
+"""The content of `model.json` of a model store."""
 
 from __future__ import annotations
 

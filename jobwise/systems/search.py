@@ -77,7 +77,7 @@ def configure(log: Workload, preset: str) -> SearchConfig:
 
 
 def starts() -> dict[str, np.ndarray]:
-    """Where a search may begin: the indices, each with some ways to age."""
+    """Return the starting points of a search: the indices, each with some ways to age."""
     plain = {name: x.terms() for name, x in INDICES.items() if not name.endswith("-aged")}
     plain["no-width"] = plain["smith"] | {"log_processors": 0.0}
     return {

@@ -40,7 +40,7 @@ def configure_dras(log: Workload, preset: str) -> Config:
 
 
 def configure_dras2(log: Workload, preset: str) -> Config:
-    """The whole of DRAS: a second network chooses whom to backfill, job by job, of those that do not delay the reserved one."""
+    """Return the whole of DRAS: a second network chooses jobs to backfill, one by one, that do not delay the reserved job."""
     c = configure_dras(log, preset)
     return c.changed(system="dras2", encoding={"levels": True}, network="levels", backfill="agent")
 

@@ -44,7 +44,7 @@ class LiveRisks:
         return self.value[0]
 
     def after(self, now: float) -> float:
-        """When they are asked for again."""
+        """Return the time of the next query."""
         return self._asked + self.step
 
     def _of(self, values_of: dict[str, float]) -> np.ndarray:

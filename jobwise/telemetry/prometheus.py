@@ -106,7 +106,7 @@ class Prometheus:
             raise InputError(f"{self.url}: does not say what time it is") from None
 
     def instant(self, query: str) -> dict[str, float]:
-        """What a query (any PromQL) says now, by the label `instance`: the largest value of each. Raises InputError."""
+        """Return the present values of a query (any PromQL) by the label `instance`: the largest of each. Raises InputError."""
         data, out = self._get("query", query=query), dict[str, float]()
         try:
             for one in data["result"]:
@@ -124,8 +124,8 @@ class Prometheus:
         step_s: float = 60.0,
         progress: Callable[[int, int], None] | None = None,
     ) -> Telemetry:
-        """What these queries (names of metrics, or any PromQL) were from `begin` to `end` (Unix time, s), every `step_s`; nodes
-        are the label `instance`, other labels but `job` tell series apart. Raises InputError."""
+        """Return the values of queries (names of metrics, or any PromQL) from `begin` to `end` (Unix time, s), every `step_s`;
+        nodes are the label `instance`, other labels but `job` separate series. Raises InputError."""
         if not (math.isfinite(begin) and math.isfinite(end) and begin < end and 0 < step_s < 1e7):
             raise InputError(f"from {begin:g} to {end:g} every {step_s:g} s: a time before another, and a step above 0 s")
         length = MOST_POINTS * step_s

@@ -15,8 +15,8 @@ OUT = 3  # steps without any sample: the node is down
 
 
 def nodes_of(t: Telemetry, failures: np.ndarray, step_s: float = 0.0) -> tuple[NodeSamples, float, float]:
-    """(what the nodes told, time of the first step s, step s). `failures` [F, 3+]: time s, node number, 0 (others are left
-    out). Raises InputError."""
+    """Return (samples of the nodes, time of the first step s, step s). `failures` [F, 3+]: time s, node number, 0 (others are
+    left out). Raises InputError."""
     step = step_s or float(np.median([t.step(k) for k in range(t.count)]))
     begin = np.floor(t.time.min() / step) * step
     late = int((np.abs((t.time - begin) / step - np.round((t.time - begin) / step)) > 1e-6).any())  # known when a step is over
@@ -46,7 +46,7 @@ def read_failures(path: str | Path, t: Telemetry) -> np.ndarray:
     frame = frame_of(Path(path))
     columns = {str(c).strip().lower(): c for c in frame.columns}
     if not {"time", "node"} <= set(columns):
-        raise InputError(f"{path}: failures are told by the columns time and node; there are {', '.join(columns)}")
+        raise InputError(f"{path}: failures need the columns time and node; there are {', '.join(columns)}")
     time = times_of(frame[columns["time"]], Path(path))
     node = frame[columns["node"]].astype(str)
     if not np.isfinite(time).all():

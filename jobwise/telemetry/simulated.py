@@ -18,7 +18,7 @@ METRICS = ("errors_total", "temperature", "memory_used")
 
 @dataclass(frozen=True)
 class Faults:
-    """How `nodes` nodes live for `steps` steps of `step_s` s: faults with a mean time between them of `mtbf` steps (of a
+    """The lives of `nodes` nodes over `steps` steps of `step_s` s: faults with a mean time between them of `mtbf` steps (of a
     node), of a Weibull `shape`, `warned` of them with precursors in the last `window` steps; leaks of memory every `leaks`
     steps in the mean (0: none), which fill it in 30 to 90; `repair` steps until a node is back. Raises InputError."""
 

@@ -45,7 +45,7 @@ class Telemetry:
 
     @property
     def count(self) -> int:
-        """How many series there are."""
+        """Return the number of series held."""
         return len(self.node)
 
     def series(self, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -126,7 +126,7 @@ def seconds(time: np.ndarray, name: str = "") -> np.ndarray:
         return t
     scale = 10.0 ** (3 * np.clip(np.ceil((np.log10(np.abs(good).max()) - 10.999) / 3), 0, 3))
     if np.abs(good[good != 0]).min() < np.abs(good).max() / 20:  # dates of our days are nearer to each other
-        raise InputError(f"{name}: times are told in different units ({good.min():g} and {good.max():g}); give them all in s")
+        raise InputError(f"{name}: times are in different units ({good.min():g} and {good.max():g}); give them all in s")
     return t / scale
 
 
@@ -184,9 +184,9 @@ def _out_of_scale(key: np.ndarray, value: np.ndarray) -> np.ndarray:
 
 
 def _one_clock(t: Telemetry) -> tuple[Telemetry, int]:
-    """Series of a metric whose first and last samples are both off those of the others by the same time, half an hour or more
-    (a time zone, a clock that was never set), are put right; how many samples that were. Where fewer than five nodes tell of a
-    metric nobody can say which clock is wrong."""
+    """Correct the series of a metric whose first and last samples are both off those of the others by the same time, half an
+    hour or more (a time zone, a clock that was never set). Return the number of corrected samples. With fewer than five nodes
+    in a metric, the wrong clock cannot be found."""
     time, changed = t.time, 0
     begin, end = t.time[t.first[:-1]], t.time[t.first[1:] - 1]
     for m in range(len(t.metrics)):

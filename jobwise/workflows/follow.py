@@ -44,7 +44,7 @@ PATIENCE = 10
 class Following:
     """A workload of workflows on a resource manager. `command(row)`: what a task runs. `ask(row)`: what else it asks for,
     arguments of `client.Slurm.submit`; its output and errors are kept in outputs/. `retries` of a task that fails. `ahead`:
-    jobs of so many more cores than there are may be submitted, so that the manager has some at hand. `desks`: by the number of
+    jobs may be submitted for `ahead` more cores than there are, so that the manager has some at hand. `desks`: by the number of
     a workflow, where its engine asks for tasks; `names` of the tasks, by which these have rows; `options` of sbatch for them.
     Raises InputError."""
 
@@ -92,7 +92,7 @@ class Following:
     # ------------------------------------------------------------ the ledger
 
     def _open(self) -> None:
-        """Begin a ledger, or take up the one that is there. Raises InputError where it is of other workflows."""
+        """Begin a ledger, or continue an existing ledger. Raises InputError where it belongs to other workflows."""
         w, file = self.workload, self.folder / "ledger.jsonl"
         known = {"tasks": len(w), "edges": len(w.edges), "name": w.name}
         lines = ledger.read(file, len(w))
@@ -142,8 +142,8 @@ class Following:
     # ------------------------------------------------------------ what engines ask for
 
     def _add(self, rows: list[tuple[int, Sequence[int], float]]) -> None:
-        """Add tasks that no file foretold, (workflow, request, time limit in s or 0) each; the policy begins anew with the
-        larger table."""
+        """Add tasks that no workflow file lists, (workflow, request, time limit in s or 0) each; the policy begins anew with
+        the larger table."""
         if not rows:
             return
         new = np.repeat(self._jobs[-1:], len(rows))
@@ -186,7 +186,7 @@ class Following:
                 self.asks.answer(row, t.code)
 
     def _open_parents(self, i: int) -> int:
-        """How many tasks have to end before task i may start."""
+        """Return the number of tasks that have to end before task i may start."""
         if self.asks.is_engines(i):
             return int(self.asks.is_silent(i))
         return sum(self.tasks[p].state != "done" for p in self._parents[i])
@@ -226,7 +226,7 @@ class Following:
         self._write({"event": "id", "task": i, "try": t.tries, "id": t.id})
 
     def _ended(self, i: int, state: str, start: float, end: float, code: int = 0) -> None:
-        """Take note: "done", "failed" (it failed, or somebody cancelled it), "lost" (it never ran: it is submitted again)."""
+        """Take note: "done", "failed" (it failed, or was cancelled), "lost" (it never ran: it is submitted again)."""
         t = self.tasks[i]
         t.start, t.end, t.id, t.code = start, end, 0, code
         t.failures += state == "failed"
@@ -304,7 +304,7 @@ class Following:
         t.node, t.moved = -1, True
 
     def _view(self, ended: list[int]) -> View:
-        """What a policy may know: the tasks, those of running ones that wait for the manager too, as running."""
+        """Return the view of a policy: the tasks; tasks that wait for the manager count as running."""
         now, jobs, machine = self.manager.now() - self.begun, self._jobs, self._machine
         for i, t in enumerate(self.tasks):
             open_parents = self._open_parents(i)

@@ -40,7 +40,7 @@ def _wrong(file: Path, line: int, why: str) -> InputError:
 
 
 def _fault(x: object, tasks: int | None) -> str:
-    """What is wrong with a line ("": nothing); `tasks` None: it is the first one."""
+    """Return the fault of a line ("": none); `tasks` None: it is the first one."""
     if not isinstance(x, dict):
         return "is no record"
     if tasks is None:

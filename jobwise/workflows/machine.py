@@ -16,8 +16,8 @@ from jobwise.workflows.simulated import ResourceManager
 
 
 class Machine:
-    """Which cores of `manager` tasks may have, and what else is counted of `asked`, the machine of the tasks. `policy` decides
-    what it sees: pools of all of that, of cores alone, or nodes, where it takes no pool (`+learned`, `+pack`). In a pool there
+    """The cores of `manager` for tasks, and the other counted resources of `asked`, the machine of the tasks. `policy` decides
+    its own view: pools of all of them, of cores alone, or nodes, where it takes no pool (`+learned`, `+pack`). In a pool there
     are `ahead` times more than in truth, so that jobs are at hand, but not of what the manager does not count itself (`io`); on
     nodes a job is submitted where there is room. Raises InputError where the policy takes neither.
 

@@ -19,8 +19,8 @@ SIMULATED = "simulator.jsonl"  # its journal in the state folder
 
 @dataclass(frozen=True)
 class ToldMachine:
-    """What the user says of the machine: its cores (None: as it is), GPUs and memory (MB; 0: not counted); `folder` for what a
-    manager keeps; `seconds`: how long each task takes, for a simulation."""
+    """The user's description of the machine: its cores (None: as it is), GPUs and memory (MB; 0: not counted); `folder` for a
+    manager's files; `seconds`: the run time of each task, for a simulation."""
 
     folder: Path
     seconds: list[float]

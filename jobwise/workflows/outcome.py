@@ -12,8 +12,8 @@ from jobwise.workloads.workflows import Workflow
 
 
 def outcomes(f: Following, flows: list[Workflow]) -> list[Workflow | None]:
-    """Each of the followed workflows as it ran; None for one that has not ended well. Tasks that its file did not foretell
-    (copies of a scattered step) have the place in the graph that the foretold one has."""
+    """Return each of the followed workflows as it ran; None for one that has not ended well. Tasks that its file does not list
+    (copies of a scattered step) have the place in the graph of the listed task."""
     sizes = [len(x) for x in flows]
     first = np.cumsum(sizes) - sizes
     return [_one(f, k, x, int(at)) for k, (x, at) in enumerate(zip(flows, first, strict=True))]

@@ -1,4 +1,4 @@
-"""A resource manager of this machine alone: jobs are processes, first come, first served on so many cores.
+"""A resource manager of this machine alone: jobs are processes, first come, first served on a number of cores.
 
 Each job is a file in a folder (its request, then its process), so that another run finds those that are waiting and those that
 run on after a kill. Time limits are kept; memory and GPUs are counted where the machine is said to have them.
@@ -42,7 +42,7 @@ class Entry:
 
 
 class LocalProcesses:
-    """Jobs as processes of this machine, in `folder`, whose scripts are run: nobody else may write to it. `cores`: so many run
+    """Jobs as processes of this machine. Scripts in `folder` are run, so its owner alone may write to it. `cores` that jobs use
     at a time; `gpus`, `memory` (MB; 0: not counted). Raises InputError."""
 
     stamps = True
@@ -88,7 +88,7 @@ class LocalProcesses:
     now = staticmethod(time.time)
 
     def wait(self, seconds: float) -> None:
-        """Let so many seconds pass."""
+        """Let `seconds` seconds pass by."""
         time.sleep(seconds)
         self._advance()
 
@@ -213,7 +213,7 @@ class LocalProcesses:
 
 
 def _born(process: int) -> int:
-    """When a process began, in ticks since the machine did; -1: there is none, or it has ended."""
+    """Return the begin of a process, in ticks since the machine's begin; -1: there is none, or it has ended."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:

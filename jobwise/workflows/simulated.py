@@ -24,7 +24,7 @@ class ResourceManager(Protocol):
         """Return the time in s since 1970."""
 
     def wait(self, seconds: float) -> None:
-        """Let so many seconds pass."""
+        """Let `seconds` seconds pass by."""
 
     def cores(self) -> tuple[int, int]:
         """(cores, cores of the largest node)."""
@@ -92,7 +92,7 @@ class Simulated:
         return dict(self.shared)
 
     def _left(self) -> dict[str, float]:
-        """What is free of each of them."""
+        """Return the free amount of each resource."""
         running = [self.amounts.get(j.id, {}) for j in self.table.values() if j.state == "RUNNING"]
         return {k: total - sum(x.get(k, 0.0) for x in running) for k, total in self.shared.items()}
 
@@ -140,7 +140,7 @@ class Simulated:
         self._start()
 
     def wait(self, seconds: float) -> None:
-        """On to the end of the next job, at most so many seconds."""
+        """Move to the end of the next job, by at most `seconds` s."""
         self._note("wait", seconds)
         ends = [j.end for j in self.table.values() if j.state == "RUNNING"]
         self.time = min([self.time + seconds, *ends])

@@ -21,7 +21,7 @@ def script(folder: Path, name: str, command: Sequence[str], redirections: str = 
 
 @dataclass
 class Task:
-    """How far a task has got."""
+    """The present progress of a task."""
 
     tries: int = 0  # submitted so often
     failures: int = 0

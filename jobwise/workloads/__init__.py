@@ -1,1 +1,1 @@
-"""Where jobs come from: a file per source, and transformations."""
+"""Sources of jobs: a file per source, and transformations."""

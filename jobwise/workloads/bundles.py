@@ -1,4 +1,4 @@
-"""What can be done with a graph of tasks before it is scheduled: classes, bundles of independent tasks, cuts in two (MARS)."""
+"""Prepare a graph of tasks before it is scheduled: classes, bundles of independent tasks, cuts in two (MARS)."""
 
 from __future__ import annotations
 

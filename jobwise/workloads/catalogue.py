@@ -35,7 +35,7 @@ LOGS = {  # name: path below the archive
 
 
 def cache_folder() -> Path:
-    """Where downloaded logs are kept: $JOBWISE_CACHE, else the user's cache folder."""
+    """Return the folder of downloaded logs: $JOBWISE_CACHE, else the user's cache folder."""
     own = os.environ.get("JOBWISE_CACHE")
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(own) if own else Path(home) / "jobwise" / "logs"

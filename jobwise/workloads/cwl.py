@@ -204,7 +204,7 @@ class _Flow:
         self.parents.append(parents)
 
     def _tool(self, run: Any) -> Any:
-        """What a step runs: embedded, or in a file below the folder of the workflow; else None."""
+        """Return the tool of a step: embedded, or in a file below the folder of the workflow; else None."""
         if not isinstance(run, str):
             return run
         parts = urlsplit(run)
@@ -230,7 +230,7 @@ def _list(value: Any) -> list:
 
 
 def _said(part: Any, key: str) -> Any:
-    """What a part of a document says of `key`; None where it says nothing, or where its class has no such key."""
+    """Return the value of `key` in a part of a document; None where it has none, or where its class has no such key."""
     return getattr(part, key, None)
 
 

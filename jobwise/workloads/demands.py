@@ -1,4 +1,4 @@
-"""What tasks of workflows ask for of a machine that is a pool of each of its resources. A new resource is a row of DEMANDS."""
+"""Requests of workflow tasks on a machine with a pool of each of its resources. A new resource is a row of DEMANDS."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def failing(
     """Return a jobset on nodes that fail, with a forecast of their failures (`Cluster.risk`).
 
     A node runs one job at a time, of a length U{5..30} rows. A job whose node fails begins again; a node is back after 30
-    rows. The jobs and the failures of a seed are the same whatever the forecast. The defaults are what boosted trees did on
+    rows. The jobs and the failures of a seed are the same with every forecast. The defaults are what boosted trees did on
     simulated nodes (`jobwise reproduce telemetry`).
 
     Parameters

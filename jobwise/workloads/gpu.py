@@ -180,11 +180,11 @@ def read_gavel(
     source: str | Path, counts: dict[str, int] | None = None, gpus: int = 4, rate: float = 1.0, longest_s: float = 864_000.0
 ) -> Workload | None:
     """Gavel's jobs (OSDI 2020): arrivals of Philly with types of training jobs, on nodes of unlike GPUs, whose measured speeds
-    say how many times as long a type runs on each (`Cluster.affinity`; a scheduler is told the classes alone).
+    say how many times as long a type runs on each (`Cluster.affinity`; a scheduler sees the classes alone).
 
     `source`: a folder with both files (None where it has none). `counts`: nodes of each kind of GPU, of `gpus` GPUs; jobs that
     ask for more run on none and are left out, as are those longer than `longest_s` at best. A run time is that on the fastest
-    kind, and is what is asked for. `rate`: arrivals come so many times as fast. Raises InputError.
+    kind, and equals the request. `rate`: arrivals come `rate` times as fast. Raises InputError.
     """
     counts = counts or {"v100": 8, "p100": 8, "k80": 8}
     if (files := gavel_files(source)) is None:

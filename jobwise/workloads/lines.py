@@ -47,7 +47,7 @@ def lines(path: Path) -> list[Line]:
 
 
 def _asks(path: Path, line: int, text: str) -> dict[str, float]:
-    """What tasks ask for, by a line of "key=number". Raises InputError."""
+    """Return the request of tasks in a line of "key=number". Raises InputError."""
     out = {}
     for word in text.split():
         key, _, value = word.partition("=")

@@ -173,7 +173,7 @@ def user_estimate(run: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _users(users: int, count: int, rng: np.random.Generator) -> np.ndarray:
-    """So many users' numbers [count], Zipf-distributed."""
+    """Return numbers [count] of `users` users, Zipf-distributed."""
     weight = 1 / np.arange(1, users + 1)
     return rng.choice(users, count, p=weight / weight.sum())
 

@@ -62,7 +62,7 @@ class ParquetLog:
         return about
 
     def parts(self, rows: int) -> Iterator[dict[str, np.ndarray]]:
-        """The columns, so many rows at a time (the last part may have fewer), checked. Raises InputError, naming the row."""
+        """Yield the checked columns, `rows` rows at a time (the last part may be shorter). Raises InputError with the row."""
         kept: list[dict[str, np.ndarray]] = []
         count = 0
         for part in self._batches(rows):  # they end where row groups end

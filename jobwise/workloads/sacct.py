@@ -265,7 +265,7 @@ def _limit(text: str) -> float:
 
 
 def gpus_in(text: str) -> int:
-    """How many GPUs a list of trackable resources has: gres/gpu=4, or the sum of its types, gres/gpu:a100=4."""
+    """Return the number of GPUs in a list of trackable resources: gres/gpu=4, or the sum of its types, gres/gpu:a100=4."""
     parsed = re.findall(r"(?:gres/)?gpu(:[^=:,]+)?[=:](\d+)", text)
     return sum(int(n) for kind, n in parsed if not kind) or sum(int(n) for kind, n in parsed if kind)
 

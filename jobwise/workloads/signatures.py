@@ -39,7 +39,7 @@ def histogram(edges: np.ndarray, kinds: np.ndarray) -> np.ndarray:
 
 
 def signature(w: Workflow, machine: Cluster | int, weights: Weights = EVEN) -> np.ndarray:
-    """[F + (ROUNDS + 1) BINS] of a workflow on a machine, or on so many cores; `weights`: see `classes`."""
+    """Return [F + (ROUNDS + 1) BINS] of a workflow on a machine, or on that many cores; `weights`: see `classes`."""
     machine = pool(machine) if isinstance(machine, int) else machine
     kinds = classes(w, machine.processors, machine.units.get("memory", 0), weights)
     return np.concatenate([features(w, kinds), histogram(w.edges, kinds).ravel()])

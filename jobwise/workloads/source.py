@@ -1,4 +1,4 @@
-"""A workload from whatever names one on the command line."""
+"""Read the workload of a name on the command line."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _flows(source: str, procs: int) -> Workload:
 def open_log(
     source: str, procs: int | None = None, progress: Callable[[int, int], None] | None = None, machine: Cluster | None = None
 ) -> Workload:
-    """Read a job log, whatever its format is.
+    """Read a job log of any known format.
 
     The formats are those of `jobwise.workloads.readers`: SWF, sacct, Parquet, ALCF's job tables, tables of GPU jobs (Philly,
     Alibaba, Gavel, Tiresias), and those of other packages. A workflow is a log, too (`open_workflow`), and so is a folder of

@@ -29,11 +29,11 @@ def stream(
     ----------
     flows : sequence of Workflow
         The workflows. Tasks request their cores and what there is of the other resources, and run as long as their files say;
-        schedulers are told their estimates.
+        schedulers see their estimates.
     submit : sequence of float, s, optional
         When each workflow arrives; by default all at 0.
     cluster : Cluster or int
-        A pool of so many cores, or one pool each of several resources, such as
+        A pool of that many cores, or one pool each of several resources, such as
         ``jobwise.resources(processors=64, memory=256_000, gpus=4, io=2_000)``: cores, MB, GPUs, MB/s.
     name : str
         The name that reports use.

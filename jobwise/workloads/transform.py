@@ -1,4 +1,4 @@
-"""Transformations of workloads: windows, load, splits, replication, merging, shaking; and their statistics."""
+"""Transformations of workloads: windows, load, splits, replication, merging, time shifts; and their statistics."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def span(w: Workload) -> float:
 
 
 def date(w: Workload, seconds: float) -> str:
-    """The calendar date and time (UTC, or as the log prints them) so many s after submit 0; "" where the log does not say."""
+    """Return the calendar date and time (UTC, or as the log prints them) `seconds` s after submit 0; "" where it is unknown."""
     if not 0 <= w.origin + seconds < 4e9:  # NaN, or nothing that a calendar has
         return ""
     return str(np.datetime64(int(w.origin + seconds), "s")).replace("T", " ")
@@ -134,7 +134,7 @@ def merge(workloads: list[Workload], name: str = "merged") -> Workload:
 
 
 def limited(w: Workload, times: float) -> Workload:
-    """No time limit above so many times the run time (at least LEAST_LIMIT): what better estimates would be."""
+    """Cut time limits to at most `times` times the run time (at least LEAST_LIMIT), as better estimates would be."""
     if not times >= 1:
         raise InputError(f"time limits of {times:g} times the run time would end jobs early; 1 or more is expected")
     jobs = w.jobs.copy()

@@ -1,8 +1,8 @@
 """Workflow Description Language 1.0 and 1.1 (miniwdl): calls, scatters, conditionals, sub-workflows, runtime sections.
 
 A call is a task. Cores, GPUs and memory come from `runtime` (cpu, gpuCount, memory) where they are constants or their task's
-defaults; run times from the task's `meta { jobwise_seconds: 30 }`. A scatter over `range(4)` or an array literal has so many
-copies, over what a scatter gathered as many as it had; else `counts` says it, by the scatter's variable. A scatter waits for
+defaults; run times from the task's `meta { jobwise_seconds: 30 }`. A scatter has a copy for each item of `range(4)`, a literal
+array or another scatter's result; else `counts` gives the number, by the scatter's variable. A scatter waits for
 its whole array; conditionals are taken to happen; a sub-workflow begins when all that it asks for is there, and is done when
 all of it is. Nothing is executed, and nothing read but files below the folder of the workflow.
 """
@@ -114,7 +114,7 @@ class _Flow:
         made: dict[tuple, set[str]] = {}
 
         def copies(sections: tuple) -> int:
-            """How often what is in these sections runs."""
+            """Return the number of runs of these sections' content."""
             product = 1
             for s in sections:
                 product *= self._count(s, nodes, copies, sizes) if hasattr(s, "variable") else 1
@@ -123,7 +123,7 @@ class _Flow:
             return product
 
         def ends(name: str, k: int, inside: tuple) -> set[str]:
-            """What node `name` ends with, seen from copy k of what is in the sections `inside`."""
+            """Return the last tasks of node `name`, seen from copy k of the content of the sections `inside`."""
             name = name.removeprefix("gather-")
             if name.startswith("gather-"):
                 return ends(name, k, inside)
@@ -169,7 +169,7 @@ class _Flow:
         return {own}
 
     def _count(self, scatter: Any, nodes: dict, copies: Any, sizes: dict[str, int]) -> int:
-        """How often a scatter runs."""
+        """Return the number of runs of a scatter."""
         name, at = scatter.variable, scatter.workflow_node_id
         self.variables.add(name)
         if at not in sizes:
@@ -200,7 +200,7 @@ def _in_order(nodes: dict[str, tuple[Any, tuple]]) -> list[str]:
 
 
 def _of(part: Any, key: str) -> Any:
-    """What a part of a document says of `key`; None where its class has no such key."""
+    """Return the value of `key` in a part of a document; None where its class has no such key."""
     return getattr(part, key, None)
 
 
@@ -214,7 +214,7 @@ def _length(expr: Any) -> int | None:
 
 
 def _needs(task: Any) -> dict:
-    """What a task says of its cores, GPUs, memory and run time."""
+    """Return the given cores, GPUs, memory and run time of a task."""
     declared = {d.name: d.expr for d in [*(task.inputs or []), *task.postinputs] if d.expr is not None}
 
     def literal(expr: Any, depth: int = 0) -> Any:

@@ -1,5 +1,5 @@
 """WfFormat (WfCommons: Coleman et al., FGCS 128, 2022), JSON: versions 1.3 to 1.5 are read, 1.5 is written; and structures of
-workflows, {"steps": [{"id", "depends_on", …}]}, which say who waits for whom and nothing else.
+workflows, {"steps": [{"id", "depends_on", …}]}, which hold the dependencies of steps and nothing else.
 
 Run times are those recorded. Cores are `coreCount` where it is given, else 1. Input and output are bytes read and written, or
 else the sizes of the files.

@@ -83,7 +83,7 @@ class EpisodeWorld(World, Protocol):
     steps_in_stream: int | None
 
     def reset(self, e: int, rng: np.random.Generator, seeded: bool) -> None:
-        """Begin an episode of simulation e, drawn by `rng`; `seeded`: whatever was planned before is forgotten."""
+        """Begin an episode of simulation e, drawn by `rng`; `seeded`: earlier plans are dropped."""
 
     def step(self, actions: np.ndarray, autoreset: bool, first: int, last: int) -> None:
         """Do actions [E] of simulations first .. last - 1 and go on to the next choices; `done` says which are over."""
@@ -95,7 +95,7 @@ class EpisodeWorld(World, Protocol):
         """[A] the mask of an episode that is over."""
 
     def forget(self, cut: np.ndarray) -> None:
-        """Streams were cut where cut [E] is true: what is told of the next segment begins at 0."""
+        """Take note that streams were cut where cut [E] is true: reports of the next segment begin at 0."""
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All there is to go on from, by name."""

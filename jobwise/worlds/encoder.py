@@ -37,7 +37,7 @@ def maker_of(name: str, makers: dict[str, Callable], settings: dict) -> Callable
 
 @dataclass(frozen=True)
 class RowsEncoder:
-    """How a state of a world of rows is shown: `shape` of one observation, float32.
+    """Encoder of the state of a world of rows: `shape` of one observation, float32.
 
     `kernel` is compiled and fills out[first:last]. `rows`: of time to come that it shows (H). `per_slot`: row i speaks of slot
     i, the last of the void action. `bounds`: of all its numbers.
@@ -61,8 +61,8 @@ class RowsEncoder:
 
 @dataclass(frozen=True)
 class TableEncoder(RowsEncoder):
-    """How a state and a world's tables `g` are shown; `kernel(s, g, scale, out, first, last)` fills out[first:last]. It reads
-    of the state what is known: jobs, what is free, how long restarts take. `slots`: places that the world shows jobs in."""
+    """Encoder of a state and a world's tables `g`; `kernel(s, g, scale, out, first, last)` fills out[first:last]. It reads
+    the known part of the state: jobs, free units, times of restarts. `slots`: places in which the world shows jobs."""
 
     slots: int = 10
     per_gpu: bool = False  # a row per slot, then one per GPU; a network of pairs takes any number of them
@@ -94,7 +94,7 @@ def hidden(name: str, without: str, groups: dict[str, list[int]]) -> tuple[int, 
 
 
 def make_table(makers: dict[str, Callable], name: str, cluster: Cluster, slots: int, **settings) -> TableEncoder:
-    """Return the encoder `name` of a world's `makers`, for a cluster and so many slots. Raises InputError."""
+    """Return the encoder `name` of a world's `makers`, for a cluster and `slots` slots. Raises InputError."""
     return maker_of(name, makers, settings)(cluster, slots, **settings)
 
 

@@ -54,7 +54,7 @@ class Rows:
     mask: np.ndarray
 
     def _hold_rows(self, actions: int, none: np.ndarray) -> None:
-        """Room for E simulations with so many actions; `none` [E, …]: those that do nothing."""
+        """Make room for E simulations with `actions` actions; `none` [E, …]: the actions without effect."""
         E = len(self.state.sims)
         self.actions, self.counts, self._none = actions, np.full(E, actions), none
         self._over, self._which, self._no_sets = np.zeros(E, np.int8), np.zeros(E, np.int64), no_jobsets(self.state)

@@ -1,4 +1,4 @@
-"""What is known of a world before it is imported: its names, and where its parts are."""
+"""Facts about a world before its import: its names, and the places of its parts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class WorldSpec:
         Those that learn in it.
     generated : mapping of str to str
         Name of generated jobs -> function (name, number, machine) -> Workload.
-    films : str
+    `films` : str
         The system whose jobsets show a rule.
     bare : bool
         `jobwise watch` takes its rules without the name of the world.

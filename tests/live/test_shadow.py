@@ -340,7 +340,7 @@ def test_what_a_policy_would_have_gained(there, tmp_path, capsys):
     assert run([*words, "--cycles", "1", "--every", "1s"]) == 0
     assert "--report replays" in capsys.readouterr().out and (state / "seen" / "sacct.txt").is_file()
     assert run([*words, "--report"]) == 0
-    assert "told from 100 jobs that have ended on; 0 have" in capsys.readouterr().out
+    assert "needs 100 ended jobs; 0 have" in capsys.readouterr().out
     with contextlib.closing(sqlite3.connect(state / "journal.sqlite")) as db, db:
         db.execute("insert into cycle values(0.0, 0, 0, '')")
     assert run([*words, "--report", "--json"]) == 0

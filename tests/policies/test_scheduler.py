@@ -66,7 +66,7 @@ def test_what_it_does_not_say_it_cannot_do():
         with_options(own, {"backfill": "easy"})
     with pytest.raises(InputError, match="only list schedulers stream"):
         own.check_stream()
-    with pytest.raises(InputError, match="makes no promises"):
+    with pytest.raises(InputError, match="takes no start deadlines"):
         own.promising(1.2)
 
 

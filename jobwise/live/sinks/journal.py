@@ -102,15 +102,15 @@ class Journal:
 
     @property
     def last(self) -> float:
-        """When the last cycle was, s since 1970; -inf: there was none."""
+        """Return the time of the last cycle, s since 1970; -inf: there was none."""
         time = self.rows("select max(time) from cycle")[0][0]
         with self._sound():
             return -np.inf if time is None else float(time)
 
     def write(self, p: Predicted, order: list[dict], begin: set[int], problem: str = "") -> dict[str, list[int]]:
-        """Write down a cycle: predictions, how the policy ranks the queue, whom it would start now. Returns which jobs came
-        ("submitted"), started, ended, were cancelled ("gone"), and ask for something else ("changed": limit, CPUs, partition)
-        since the last one."""
+        """Write down a cycle: predictions, the policy's ranking of the queue, the jobs that it would start now. Return the jobs
+        that came ("submitted"), started, ended, were cancelled ("gone"), and changed their request ("changed": limit, CPUs,
+        partition) since the last cycle."""
         c = p.cluster
         now, jobs = c.now + c.workload.origin, self._jobs(c)
         before = {r[0]: r[1:] for r in self.rows("select id, start, asked, cpus, partition from job where ended is null")}
@@ -206,8 +206,8 @@ class Journal:
         return c
 
     def score(self, since: float = -np.inf) -> dict[str, float]:
-        """How well starts were foretold: predictions `since` (s since 1970) of jobs that have started, median errors (s) of
-        ours and of Slurm's own plans (where it had one), shares of starts within the 80 and 90 % intervals."""
+        """Score the predicted starts: number of predictions `since` (s since 1970) of jobs that have started, median errors
+        (s) of ours and of Slurm's own plans (where it had one), shares of starts within the 80 and 90 % intervals."""
         with self._sound():
             return _score([r[:7] for r in self._came(since)])
 
@@ -238,7 +238,7 @@ class Journal:
 
 
 def _score(rows: list[tuple]) -> dict[str, float]:
-    """What `Journal.score` says of predictions [R, 7]."""
+    """Return `Journal.score` of predictions [R, 7]."""
     x = np.array([[np.nan if v is None else v for v in r] for r in rows], float).reshape(-1, 7)
     if not len(x):
         return {"predictions": 0}

@@ -3,8 +3,8 @@
 Only jobs of a fixed shape are placed: as many nodes as they ask for, neither more nor less (on a job that has just started, a
 list of fewer nodes would take the others away from it), in one partition, no arrays, no nodes of their users' choice; and only
 on nodes that their partition and constraints allow. A job that has not started by the next cycle, and that the policy would not
-start on the same nodes again, may run anywhere again. `placed.json` in the state folder names the jobs that were named nodes,
-before Slurm is told; a job is forgotten when a look shows that it has none, or that it is gone.
+start on the same nodes again, may run anywhere again. `placed.json` in the state folder lists the jobs with named nodes; it is
+written before Slurm is changed. A job is forgotten when a look shows it without named nodes, or gone.
 """
 
 from __future__ import annotations

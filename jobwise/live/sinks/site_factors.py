@@ -1,4 +1,4 @@
-"""Which site factors give a queue the order that a policy wants, and which of them have to be written."""
+"""Find the site factors that give a queue a policy's order, and the factors among them that have to be written."""
 
 from __future__ import annotations
 

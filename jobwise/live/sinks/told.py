@@ -1,4 +1,4 @@
-"""Looks at a cluster, told in words: lines on a terminal, say."""
+"""Reports of looks at a cluster in words, as lines on a terminal for example."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jobwise.live.cycle import Sink, Turn
 
 @dataclass
 class Told(Sink):
-    """Tells each look: `tell(turn)`; `say(news)` what learning has brought; `complain(problem)`."""
+    """Report each look: `tell(turn)` the look, `say(news)` the news of learning, `complain(problem)` a problem."""
 
     tell: Callable[[Turn], None]
     say: Callable[[str], None]

@@ -127,9 +127,9 @@ def occupy(time, avail, size, begin, end, request, sign):
 def plan_conservative(rule, x, early, p):
     """One pass of conservative backfilling from the Instant x: reservations for all, starts for those that are due.
 
-    A new job is placed at the earliest time that delays nobody. After an `early` end the reservations are compressed:
+    A new job is placed at the earliest time that delays no other job. After an `early` end the reservations are compressed:
     in queue order each is released and made again, never later. Where they cannot be kept (a running job has outlived
-    its estimate, a node is down, a promise has passed) all are made again in queue order.
+    its estimate, a node is down, a reserved start has passed) all are made again in queue order.
     """
     now, jobs, est, queue, score = x.now, x.jobs, x.est, x.queue, x.score
     running, due, free = x.running, x.due, x.free

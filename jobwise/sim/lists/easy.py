@@ -27,7 +27,7 @@ def reserve(running, n, free, now):
 
 @inlined
 def beside(shadow, got, n):
-    """The extra processors, where `got` are free at the shadow time. A head that never fits by the estimates stops nobody."""
+    """Return the extra processors, with `got` free at the shadow time. A head that never fits by the estimates stops no job."""
     return got - n if shadow < np.inf else ranked.ALL
 
 

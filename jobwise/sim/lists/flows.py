@@ -80,7 +80,7 @@ def _rank(job):
 
 @kernel
 def _sum(f, jobs, i):
-    """What is left of workflow i."""
+    """Sum the remaining work of workflow i."""
     flow = f.table[i]
     flow["work"] = 0.0
     for k in range(flow["first"], flow["last"]):

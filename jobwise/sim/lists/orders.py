@@ -28,8 +28,8 @@ class Order(IntEnum):
     """The named orders: NAME = code, kind, what starts first, score, source. Codes need no order, and never change; LINEAR and
     GIVEN are taken, too.
 
-    `dated`: s counts from the begin of the trace, not of the simulation. `fifo`: of jobs that ask for the same the one that has
-    waited longer starts first, always.
+    `dated`: s counts from the begin of the trace, not of the simulation. `fifo`: of jobs with equal requests the longest
+    waiting always starts first.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""Where a job goes: which nodes give how many of its units.
+"""Place a job: choose the nodes and the number of its units on each.
 
 A job asks for units over the whole cluster (`chunks` = 0: any units of any nodes), or for k equal chunks, each whole on
 one node. Either way a placement deals *things* (units of the job's leading resource, or chunks) to nodes. The last resource
@@ -36,7 +36,7 @@ def placed_by(code, kind):
 
 @kernel
 def slots(units, request, chunks):
-    """How many chunks of the job `units` [R] are enough for."""
+    """Return the number of the job's chunks that fit into `units` [R]."""
     most = np.int64(1) << 40
     for r in range(len(units)):
         each = request[r] // chunks

@@ -37,7 +37,7 @@ def score_tetris(jobs, rows, left, total, out):
     """Tetris (Grandl et al., SIGCOMM'14): -(alignment - eps * remaining work), eps = mean alignment / mean work.
 
     Alignment = sum over resources of free * demand, both as shares of the capacity; remaining work = sum of
-    demand share * (walltime - ran). Jobs that do not fit now are left behind those that do.
+    demand share * (walltime - ran). Jobs that fit now go before all others.
     """
     work = np.empty(len(rows))
     mean_a, mean_w = 0.0, 0.0

@@ -30,7 +30,7 @@ def is_pool(spans):
 
 @inlined
 def pieces(p, i):
-    """Where the pieces of start i of the plan are."""
+    """Return the place of the pieces of start i of the plan."""
     return range(p.first[i], p.first[i + 1])
 
 
@@ -150,7 +150,7 @@ def shadow_time(x, p, head, slices):
 
 @kernel
 def _most_chunks(p, i, request, chunks):
-    """How many chunks of another job can start i of the plan be in the way of, at most?"""
+    """Return the most chunks of another job that start i of the plan can block."""
     sum_ = np.int64(0)
     for a in pieces(p, i):
         most = np.int64(0)

@@ -1,1 +1,1 @@
-"""What schedulers know of jobs that have ended: run times by group, and the log-linear orders that go by them."""
+"""Schedulers' memory of ended jobs: run times by group, and the log-linear orders that use them."""

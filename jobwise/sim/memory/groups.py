@@ -52,8 +52,8 @@ class Memory(NamedTuple):
 
 
 def blank(total: int, forecasts: bool = False, jobs: int = 0, rows: int = 0) -> Memory:
-    """Return the memory of a cluster of `total` processors where nothing has happened yet. Without `forecasts` run times are
-    all it remembers. `jobs`: room for the groups of so many; `rows`: for so many jobs."""
+    """Return the memory of a cluster of `total` processors before the first event. Without `forecasts` it remembers run times
+    alone. `jobs`: room for the groups of that many jobs; `rows`: room for that many rows of jobs."""
     jobs = max(jobs, 1)
     groups = 1 + 2 * jobs
     return Memory(
@@ -159,7 +159,7 @@ def with_rows(m: Memory, jobs: np.ndarray) -> Memory:
 
 
 def with_room(m: Memory, jobs: int) -> Memory:
-    """Return the memory, or a larger one that knows the same, with room for the groups and cells of so many jobs more."""
+    """Return the memory, or a larger copy of it, with room for the groups and cells of `jobs` more jobs."""
     groups, cells = int(m.used[0]) + 2 * jobs, int(m.used[1]) + jobs
     if groups <= len(m.run) and cells <= len(m.cell) and 3 * (groups + cells) <= 2 * len(m.slot):
         return m

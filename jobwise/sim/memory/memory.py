@@ -1,13 +1,13 @@
-"""The memory of a scheduler: how long jobs ran that have ended, and what is known of a job before it runs; event by event.
+"""The memory of a scheduler, kept event by event: run times of ended jobs, and expectations of jobs before they run.
 
 Each job belongs to three groups: its key (user, request, processors), its user, everyone. A group remembers the run times of
 its jobs, fading by FADE with every one that ends: E[min(run / request, 1)], E[10 / max(run, 10)] (how likely is a short
 failure: what bounded slowdown is about), E[log(max(run, 10) / max(request, 10))]. `expect` makes of them an expectation in
 which a key leans on its user, a user on everyone, everyone on a prior (empirical Bayes with fixed weights).
 
-A promise and an express lane go by forecasts: expectations that are kept, and made again when something has happened to the
-user or the key, or when they are old. Where requests have lately said twice as much of 10 / run as the forecasts did, requests
-are believed (`trusts`).
+Start deadlines and a short-job lane use forecasts: stored expectations, made again after an event of the user or the key, or
+when they are old. Where the forecasts of log(10 / run) lately had more than twice the squared error of the requests, requests
+are used (`trusts`).
 
 Every event is O(1). The tables are those of `groups.py`; jobs of the same key, application, queue and memory are a
 cell, and share a forecast.
@@ -57,7 +57,7 @@ def _ran(groups, x, request, run):
 
 @kernel
 def stopped(memory, j, request, now, run):
-    """Job j, of so many s requested, runs no more; it has ended after `run` s, or (NaN) waits again."""
+    """Take note that job j of `request` s stops: it has ended after `run` s, or (NaN) waits again."""
     x, request = memory.cell[memory.of[j]], max(request, 1.0)
     if not np.isnan(run):
         _ran(memory.run, x, request, run)
@@ -151,7 +151,7 @@ def expect(memory, key, user, request):
 
 @kernel
 def expect_job(memory, j, request):
-    """Return `expect` of job j of so many s requested."""
+    """Return `expect` of job j with `request` s requested."""
     x = memory.cell[memory.of[j]]
     return expect(memory, x["group"][KEY], x["group"][USER], max(request, 1.0))
 
@@ -184,7 +184,7 @@ def forecast_all(memory, rows, now):
 
 @inlined
 def trusts(memory):
-    """Return whether requests are believed now."""
+    """Return whether requests replace forecasts now."""
     return memory.error[2] > ENOUGH and memory.error[0] > 2.0 * memory.error[1]
 
 

@@ -1,1 +1,1 @@
-"""Whole simulations of a processor pool: static orders, orders by scores, promises and express lanes, short replays."""
+"""Whole simulations of a processor pool: static orders, orders by scores, start deadlines, short-job lanes, short replays."""

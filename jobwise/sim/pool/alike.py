@@ -1,9 +1,9 @@
-"""Classes of jobs that never swap: alike in all that an order looks at but their wait, so that the one that has waited longer
+"""Classes of jobs that never swap: an order sees a difference in their waits alone, so that the longest waiting job
 starts first.
 
 An order keeps classes where a longer wait never makes a score worse. Rounding keeps that too: sums, quotients and powers are
-monotone as they are rounded, and equal scores go by row. (Logarithms of waits, of log-linear orders, are taken to be: two jobs
-alike swap at most where their submits differ by less than 1e-12 of the wait.)
+monotone as they are rounded, and equal scores go by row. (Logarithms of waits, in log-linear orders, are assumed monotone: two
+jobs of a class swap at most where their submits differ by less than 1e-12 of the wait.)
 """
 
 from __future__ import annotations

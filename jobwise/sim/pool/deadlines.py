@@ -1,8 +1,8 @@
-"""When every waiting job would start, first come, first served: a plan by requests, on the steps in which processors are free.
+"""Plan the start of every waiting job, first come, first served, by requests, on the steps in which processors are free.
 
-The plan gives each job, in order of submit, the earliest time at which it fits for as long as it asks (conservative
-backfilling: Mu'alem & Feitelson, IEEE TPDS 12(6), 2001). Whoever lets a job go ahead of this order may ask whether the others
-would still start in time, by a plan with that job put first; slack-based backfilling (Talby & Feitelson, IPPS 1999) asks it of
+The plan gives each job, in order of submit, the earliest time at which it fits for its requested time (conservative
+backfilling: Mu'alem & Feitelson, IEEE TPDS 12(6), 2001). A plan with another job put first shows whether the others would still
+start in time after that job goes ahead; slack-based backfilling (Talby & Feitelson, IPPS 1999) makes this check on
 reservations.
 """
 
@@ -16,7 +16,7 @@ from jobwise.compiled import inlined, kernel
 
 
 class StepFunction(NamedTuple):
-    """How many processors are free from each time on: row RUNNING while the running jobs end, row PLAN with others beside."""
+    """Free processors from each time on: row RUNNING as the running jobs end, row PLAN with the planned jobs beside them."""
 
     time: np.ndarray  # [2, J + 8] s
     free: np.ndarray  # [2, J + 8]
@@ -29,7 +29,7 @@ placed_dtype = np.dtype([("size", "i8"), ("run", "f8"), ("step", "i8")], align=T
 
 
 def room_for(jobs: int) -> StepFunction:
-    """Room for the steps that so many jobs make (memory is touched only as it is used)."""
+    """Return room for the steps of `jobs` jobs (memory is touched only as it is used)."""
     return StepFunction(np.empty((2, jobs + 8)), np.empty((2, jobs + 8), np.int64), np.zeros(SIZES, placed_dtype))
 
 

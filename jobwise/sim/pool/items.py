@@ -83,7 +83,7 @@ def put(s, e, b, j):
 
 @inlined
 def launch(s, e, b, i):
-    """Start the i-th item; the row of the next job of its class, NOBODY. Under a promise the other items keep their order."""
+    """Start the i-th item. Return the row of its class's next job, or NOBODY. With start deadlines items keep their order."""
     j, n, score, following = b.item[i]["row"], b.item[i]["size"], b.item[i]["score"], NOBODY
     if len(b.alike) > 0:
         following = b.after[j]

@@ -1,11 +1,11 @@
-"""A promise about waits, and an express lane that makes it affordable; for any order on a processor pool.
+"""Start deadlines, and a short-job lane that makes them affordable; for any order on a processor pool.
 
 virtual  a second simulation of the same arrivals under first-come, first-served with EASY, kept up to date event by event. It
-         knows how long jobs ran that have ended; of the others it takes the forecast that was made when they came.
+         uses the run times of ended jobs, and for other jobs the forecast made at their submit.
          Nothing fails in it.
 bound    of a job: the longest wait in the virtual schedule of all jobs that were submitted up to it, foreseen for those that
          still wait there; at least the longest of the calmest quarter of the past, and ten minutes.
-promise  a deadline for each job: its submit and so many times its bound. `promised_pass.py` keeps deadlines.
+deadline of each job: its submit plus a fixed multiple of its bound. `promised_pass.py` keeps deadlines.
 express  jobs whose index (processors E[run] / E[1 / run]) is among the smallest that together made `share` of the work of the
          jobs that ended lately go before others, in order of index, on half of the machine at most.
 """
@@ -81,14 +81,14 @@ class Promise(NamedTuple):
 
 
 def _nothing() -> Promise:
-    """Return a promise that promises nothing and has no lane."""
+    """Return a `Promise` without start deadlines and without a lane."""
     s = State.blank()
     p = pool.scheduler(s, 0, None, None, True, np.inf)
     return _around(np.zeros(1, memory_dtype), s, p, 0)
 
 
 def _around(memory: np.ndarray, s: State, p: pool.PoolScheduler, jobs: int) -> Promise:
-    """A virtual schedule with fresh tables for so many jobs."""
+    """Return a virtual schedule with fresh tables for `jobs` jobs."""
     due = np.zeros(jobs, due_dtype)
     due["anchor"] = np.nan
     for name in ("deadline", "planned", "limit", "soft"):
@@ -118,7 +118,7 @@ def begin(s: State, e: int, waits: np.ndarray, share: float, slack: float) -> Pr
 
 
 def take_over(new: Promise, old: Promise) -> None:
-    """The fresh `new`, with room for more jobs, knows and promises what `old` does."""
+    """Copy the state and the start deadlines of `old` into the fresh `new`, which has room for more jobs."""
     J = len(old.lane)
     go_on(new.s, old.s)
     new.memory[:] = old.memory
@@ -242,9 +242,9 @@ def is_express(score):
 
 @kernel
 def reserve(q, running, size, estimate, free, now):
-    """Reserve `size` processors for `estimate` s, from when so many are free by requests beside what is reserved already.
+    """Reserve `size` processors for `estimate` s, from the time when they are free by requests beside earlier reservations.
 
-    Reservations are looked for three times: what ends after the start that was found is in the way, and moves it.
+    The search runs three times: an earlier reservation that ends after the start found so far is in the way, and moves it.
     """
     need = size
     start, there = ranked.shadow(running, need, free, now)

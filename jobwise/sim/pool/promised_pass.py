@@ -1,4 +1,4 @@
-"""A pass under a promise: jobs go ahead of the order of submit only while the deadlines of all others can be met.
+"""A pass with start deadlines: jobs go ahead of the order of submit only while the deadlines of all others can be met.
 
 The waiting jobs have a plan, by requests, in order of submit (`deadlines.py`). A job whose planned start comes near its
 deadline is urgent: urgent jobs go first, in order of submit, with up to two reservations. Another job that would start now

@@ -62,8 +62,8 @@ def scheduler(
     promised: promise.Promise | None = None,
     alike: np.ndarray = NONE_ALIKE,
 ) -> ScoredPool:
-    """The scheduler's memory for simulation e. `weights` [F] of a log-linear order; `memory` of the jobs, where the
-    order or a promise has one; `promised`: the shadow of a promise; `alike` [J]: classes of jobs that never swap."""
+    """Return the scheduler's memory for simulation e. `weights` [F] of a log-linear order; `memory` of the jobs, where it is
+    needed; `promised`: the state of start deadlines; `alike` [J]: classes of jobs that never swap."""
     J, total = int(s.sims[e]["jobs"]), int(s.nodes[e, 0]["capacity"][0])
     running = ranked.build(min(J, total))
     weights = np.empty(0) if weights is None else weights
@@ -164,7 +164,7 @@ def _pass(s, e, b, rule):
 
 @inlined
 def _start(s, e, b, rule):
-    """Start what the scores, the backfilling and the promise let start."""
+    """Start the jobs that the scores, the backfilling and the start deadlines allow."""
     now = s.sims[e]["now"]
     if b.promise.memory[0]["on"] and b.promise.memory[0]["slack"] < np.inf:
         promised_pass.promised_pass(s, e, b, rule)

@@ -204,7 +204,7 @@ def expand(slurm, k):
 
 @inlined
 def how_many(slurm, k):
-    """How many nodes slurm.work.node[:k] are."""
+    """Return the number of nodes in slurm.work.node[:k]."""
     n = np.int64(k)
     for i in range(k):
         n += slurm.work.more[i]

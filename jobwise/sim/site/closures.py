@@ -71,7 +71,7 @@ def nodes_of(slurm, closure):
 
 @kernel
 def next_change(slurm, now):
-    """When the next node goes out of service or comes back, after now; inf: never."""
+    """Return the time after now when the next node goes out of service or comes back; inf: never."""
     zero, next_ = slurm.ledger.clock[0]["zero"], np.inf
     for i in range(slurm.ledger.clock[0]["over"], len(slurm.site.closures)):
         begin, end = slurm.site.closures[i]["begin"] - zero, slurm.site.closures[i]["end"] - zero

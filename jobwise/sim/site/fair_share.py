@@ -12,7 +12,7 @@ from jobwise.compiled import allocating, inlined, kernel
 
 @inlined
 def fade(x, seconds):
-    """Return the share of usage left after so many seconds; Slurm's decay is linear in a second, compounded."""
+    """Return the share of usage left after `seconds` s; Slurm's decay is linear in a second, compounded."""
     return (1.0 - 0.693 / x["half_life"]) ** seconds if x["half_life"] < np.inf else 1.0
 
 

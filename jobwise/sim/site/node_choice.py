@@ -1,4 +1,4 @@
-"""Which nodes a job gets on a site, as Slurm chooses them (select/cons_tres, one or several resources, no topology).
+"""Choose the nodes of a job on a site as Slurm does (select/cons_tres, one or several resources, no topology).
 
 Usable nodes of one weight that lie beside each other are a run. Of the lightest runs that with the fewest CPUs that suffice
 gives the nodes, else that with the most, and then the next; inside a run a single node that suffices with the fewest CPUs to
@@ -123,7 +123,7 @@ def pick(ask, cells, free, weight, space, node, more):
 
 @kernel
 def _too_small(ask, cells, space):
-    """Are even the largest nodes too small for so many of them to hold the job?"""
+    """Return whether the allowed number of nodes cannot hold the job, even of the largest size."""
     most, largest = np.int64(ask["most"] if ask["most"] > 0 else max(ask["tasks"], ask["nodes"], 1)), np.int64(0)
     c = next_in(space.usable, 0, cells.size[0])
     while c < cells.size[0]:

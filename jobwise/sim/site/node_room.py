@@ -1,4 +1,4 @@
-"""What a job could have of the nodes of a site: how many CPUs of which cells, and in which order nodes with GPUs stand.
+"""Room for a job on the nodes of a site: the number of CPUs in each cell, and the order of nodes with GPUs.
 
 Nodes are looked at in cells (`spans.Spans`): neighbours that are alike. A search looks at the cells that have nodes for the job
 and free CPUs, and at those that running jobs would give back.
@@ -79,7 +79,7 @@ class Room(NamedTuple):
 
 
 def rooms(nodes: int) -> Room:
-    """Return room for so many nodes."""
+    """Return room for `nodes` nodes."""
     have, usable_nodes, asked, first, until, cell, cpus, cards = np.zeros((8, nodes), np.int64)
     vacant, offered, mask, usable_cells, ranked = np.zeros((5, -(-nodes // BITS)), np.uint64)
     sums, rank, run = np.zeros(5, np.int64), np.full(nodes, RANKS - 1), np.zeros(nodes + 1, np.int64)
@@ -144,7 +144,7 @@ def note_vacant(cells, space):
 
 @inlined
 def look_at(cells, space, c):
-    """How many nodes of cell c the job may use, one at least."""
+    """Return the number of nodes of cell c that the job may use, at least one."""
     if space.asked[c] != space.sums[SEARCH]:
         first, until = cells.first[c], cells.first[c + 1]
         space.nodes[c] = 1 if until == first + 1 else size_of(space.mask, first, until)
@@ -154,8 +154,8 @@ def look_at(cells, space, c):
 
 @kernel
 def measure(ask, mask, cells, space):
-    """Which nodes of the set `mask` the job could use, and how many CPUs it could have of each, into `space`, which knows the
-    nodes with free CPUs. Do they suffice?"""
+    """Write the nodes of the set `mask` that the job could use, and its possible CPUs on each, into `space`, which holds the
+    nodes with free CPUs. Return whether they suffice."""
     space.sums[HAD] = space.sums[NODES] = space.sums[WHATEVER] = 0
     space.sums[SEARCH] += 1
     for x in range(len(mask)):
@@ -172,7 +172,7 @@ def measure(ask, mask, cells, space):
 
 @inlined
 def again(ask, free, capacity, space, c):
-    """What is free on the nodes of cell c, which was looked at, is not as it was."""
+    """Look again at the changed free units on the nodes of cell c, which was looked at before."""
     now, before, n = room(ask, free, capacity, c), space.have[c], space.nodes[c]
     space.sums[HAD] += (now - before) * n
     space.have[c] = now

@@ -48,7 +48,7 @@ def drop(words, i):
 
 @inlined
 def ones(v):
-    """How many nodes are in a word."""
+    """Return the number of nodes in a word."""
     v -= (v >> ONE) & np.uint64(0x5555555555555555)
     v = (v & np.uint64(0x3333333333333333)) + ((v >> np.uint64(2)) & np.uint64(0x3333333333333333))
     v = (v + (v >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -98,7 +98,7 @@ def _part(words, x, first, until):
 
 @kernel
 def size_of(words, first, until):
-    """How many nodes from `first` on and before `until` are in the set."""
+    """Return the number of nodes in the set from `first` on and before `until`."""
     n = 0
     for x in range(first >> 6, (until + 63) >> 6):
         n += ones(_part(words, x, first, until))
@@ -119,7 +119,7 @@ def add_all(words, first, until):
 
 @kernel
 def size(words):
-    """How many nodes are in the set."""
+    """Return the number of nodes in the set."""
     n = 0
     for x in range(len(words)):
         n += ones(words[x])

@@ -29,7 +29,7 @@ from jobwise.site import LIMITS
 
 @kernel
 def _fits_now(s, e, slurm, j, partition, held, now):
-    """How many entries (slurm.work.node) of nodes job j could start on now without touching the plans of others; 0: none."""
+    """Return the number of entries (slurm.work.node) on which job j could start now without changing others' plans; 0: none."""
     mask_of(slurm, s.jobs[e, j], partition, slurm.work.mask)
     left_open(slurm, partition, held, 0, now, max(s.jobs[e, j]["walltime"], 1.0))
     return choose_now(slurm, slurm.site.ask[s.jobs[e, j]["ask"]], slurm.work.open_mask)

@@ -1,4 +1,4 @@
-"""Who is next on a site: Slurm's own priority, or the order of a list scheduler, which may have history."""
+"""Choose the next job on a site: by Slurm's own priority, or by the order of a list scheduler, which may have history."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def calendar(slurm, now):
 
 @kernel
 def overlaps(slurm, count, start, end, k):
-    """Is one of the nodes slurm.work.node[:k] kept for somebody between start and end?"""
+    """Return whether one of the nodes slurm.work.node[:k] is kept for another job between start and end."""
     _chosen(slurm, k)
     for i in range(count):
         if slurm.work.until[i] > start and slurm.work.begin[i] < end:
@@ -103,7 +103,7 @@ def overlaps(slurm, count, start, end, k):
 
 @kernel
 def left_open(slurm, partition, count, at, begin, limit):
-    """slurm.work.open_mask = the nodes of slurm.work.mask that are kept for nobody from begin to begin + limit; record `at`
+    """slurm.work.open_mask = the nodes of slurm.work.mask that are kept for no job from begin to begin + limit; record `at`
     holds begin. Returns when another node of the partition, whether it suits the job or not, is next left open; 0: never."""
     later, mask, left, every, exact = 0.0, slurm.work.mask, slurm.work.open_mask, slurm.work.chosen, is_exact(slurm)
     own = slurm.work.own

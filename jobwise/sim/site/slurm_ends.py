@@ -1,4 +1,4 @@
-"""When could a job start? Running jobs are taken away, as their limits say, in groups of half a minute and more, until it fits.
+"""Find the earliest start of a job: remove running jobs by their limits, in groups of half a minute and more, until it fits.
 
 After Slurm 22.05, as measured on a real one (docs/systems/slurm.md).
 """
@@ -43,14 +43,14 @@ def take_free(s, e, slurm):
 
 @inlined
 def _expected(s, e, slurm, j, now):
-    """When job j ends by its limit; a list scheduler expects soon what is over it."""
+    """Return the end of job j by its limit; for a list scheduler, a job over its limit ends soon."""
     t = whole(slurm, s.jobs[e, j]["due"])
     return now + 1.0 if t <= now and is_exact(slurm) else t
 
 
 @inlined
 def _free_at(slurm, t, now):
-    """When a job is gone that ends at t by its limit: where it is over that, once it has been killed."""
+    """Return the time when a job that ends at t by its limit is gone: for a job over its limit, once it has been killed."""
     return t if t > now else max(t + slurm.site.settings[0]["kill_wait"], now + 1.0)
 
 

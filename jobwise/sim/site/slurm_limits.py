@@ -9,7 +9,7 @@ from jobwise.compiled import inlined, kernel
 
 @kernel
 def asked(slurm, ask, n, out):
-    """What a job on n nodes (slurm.work.amount) counts for limits: as `site.LIMITS`."""
+    """Return the amounts of a job on n nodes (slurm.work.amount) that count for limits: as `site.LIMITS`."""
     out[0], out[4] = 1.0, n
     for r in range(3):
         out[1 + r] = 0.0

@@ -34,7 +34,7 @@ LATE = 0.001  # s: how late a thread wakes
 
 @kernel
 def _dealt(slurm, ask, k, out):
-    """What the job gets of each of slurm.work.node[:k], and what that counts for limits; how many nodes they are."""
+    """Deal the job its part of each of slurm.work.node[:k], and the amounts for limits. Return the number of nodes."""
     n = expand(slurm, k)
     deal(ask, slurm.work.cells.free, slurm.work.cells.capacity, slurm.work.cell, n, slurm.work.amount)
     asked(slurm, ask, n, out)

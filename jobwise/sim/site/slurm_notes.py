@@ -1,4 +1,4 @@
-"""What searches of a cycle tell later ones: who asks for more finds nothing where one that asked for less found nothing."""
+"""Notes of a cycle's searches for later searches: a larger request finds nothing where a smaller one found nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Slurm's scheduler remembers of one simulation: its site, its clocks, priorities, usage, limits, and room."""
+"""Memory of Slurm's scheduler in one simulation: its site, its clocks, priorities, usage, limits, and room."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ note_dtype = np.dtype([("ask", "i4"), ("partition", "i4"), ("limit", "f8"), ("be
 
 
 class SiteTables(NamedTuple):
-    """What stays as it is: the nodes, partitions, QOS and associations of a site, and its settings."""
+    """Constant tables: the nodes, partitions, QOS and associations of a site, and its settings."""
 
     settings: np.ndarray  # [1]
     ask: np.ndarray  # [A]
@@ -69,7 +69,7 @@ class SiteTables(NamedTuple):
 
 
 class Ledger(NamedTuple):
-    """What changes with every event: clocks, priorities, usage, what counts against limits."""
+    """Tables that change with every event: clocks, priorities, usage, and amounts that count against limits."""
 
     clock: np.ndarray  # [1]
     leaf_of: np.ndarray  # [J] the association of each job; -1

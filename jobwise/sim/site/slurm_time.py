@@ -1,4 +1,4 @@
-"""How Slurm counts time: in whole seconds, half minutes, the resolution of its plans; list schedulers on a site: exactly."""
+"""Time as Slurm counts it: in whole seconds, half minutes, the resolution of its plans; list schedulers on a site: exactly."""
 
 from __future__ import annotations
 

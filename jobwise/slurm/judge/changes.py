@@ -23,8 +23,8 @@ MOST_NODES = 100_000
 
 def changed(w: Workload, lines: Sequence[str] = (), nodes: int = 0, limits: float | None = None) -> Workload:
     """Return the jobs on a changed site. `lines`: of slurm.conf (`PriorityWeightAge=1000`, `bf_window=2880`,
-    `PartitionName=batch MaxTime=1-0`) or of sacctmgr (`QOS=long MaxTRESPU=cpu=64`); `nodes`: so many more, like the last, or
-    fewer; `limits`: no time limit above so many times the run time. Raises InputError."""
+    `PartitionName=batch MaxTime=1-0`) or of sacctmgr (`QOS=long MaxTRESPU=cpu=64`); `nodes`: number of nodes added, like the
+    last, or (< 0) taken away; `limits`: no time limit above `limits` times the run time. Raises InputError."""
     if w.cluster.site is None:
         raise InputError(f"{w.name}: is no site; `jobwise slurm site` prints the commands that fill a folder")
     for text in lines:
@@ -139,7 +139,7 @@ def _row(table: np.ndarray, names: Sequence[str], text: str, keys: dict) -> np.n
 
 
 def _resized(w: Workload, more: int) -> Workload:
-    """So many nodes more, each like the last one, in its partitions; or fewer, the last ones are gone."""
+    """Add `more` nodes like the last one, in its partitions; or (`more` < 0) take away the last nodes."""
     site, capacity = w.cluster.known_site, w.cluster.capacity
     count = len(capacity) + more
     if count < 1:

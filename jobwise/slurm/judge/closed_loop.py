@@ -1,5 +1,5 @@
-"""Slurm's scheduler with the recorded clocks: passes begin when they did, jobs come when they did and run as long; all that is
-decided is computed. So an error of the clocks is told apart from one of the scheduler."""
+"""Replay Slurm's scheduler with the recorded clocks: begins of passes, submits and run times are recorded, all decisions are
+computed. So errors of the clocks are separate from errors of the scheduler."""
 
 from __future__ import annotations
 

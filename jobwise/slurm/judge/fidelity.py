@@ -125,9 +125,9 @@ def near(first: np.ndarray, waits: np.ndarray) -> float:
 def fidelity(
     w: Workload, policies: Sequence[str], progress: Callable[[int, int], None] | None = None, phases: int = PHASES
 ) -> list[Fidelity]:
-    """Each policy on the recorded jobs, the one that explains the record best first: by the error of the mean wait, in steps of
-    WELL, then by the mean difference of the waits. A site's own scheduler is replayed with so many `phases` of its clocks.
-    Raises InputError."""
+    """Replay each policy on the recorded jobs. Return them in order of fit to the record: by the error of the mean wait, in
+    steps of WELL, then by the mean difference of the waits. A site's own scheduler is replayed with `phases` phases of its
+    clocks. Raises InputError."""
     recorded(w)
     results, done = [], 0
     count = {name: phases if name == "slurm" and _in_seconds(w) else 0 for name in policies}
@@ -202,7 +202,7 @@ def trusted(f: Fidelity) -> bool:
 
 
 def sentence(results: Sequence[Fidelity]) -> str:
-    """How far to trust a what-if, which simulates `slurm` where that is among the candidates, else the one that fits best."""
+    """Return the trust in a what-if in words; it simulates `slurm` where that is a candidate, else the best-fitting policy."""
     best = results[0]
     judged = next((f for f in results if f.policy == "slurm"), best)
     if len(judged.wait) < FEW:

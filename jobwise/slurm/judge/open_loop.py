@@ -46,7 +46,7 @@ class Difference:
 
 @dataclass
 class Counts:
-    """How many there were, how many were computed equal, and how many of the others are explained by completing nodes."""
+    """Numbers of cases, of cases computed equal, and of other cases that completing nodes explain."""
 
     all: int = 0
     equal: int = 0
@@ -242,7 +242,7 @@ def _compare(result: Check, run: RecordedRun, p: Pass) -> None:
 
 
 class _Sides:
-    """What a pass did here and there: starts by job and nodes, plans by job."""
+    """Results of a pass here and there: starts by job and nodes, plans by job."""
 
     def __init__(self, run: RecordedRun, p: Pass, starts: list, plans: list[RecordedPlan]):
         self.run, self.pass_ = run, p
@@ -254,7 +254,7 @@ class _Sides:
         self.wrong = sum(((self.here - self.there) + (self.there - self.here)).values()) + len(self.not_planned)
 
     def differences(self, why: str) -> list[Difference]:
-        """What is different, in words."""
+        """Return the differences in words."""
         run, p, result = self.run, self.pass_, []
         for x, here in [*((x, False) for x in self.there - self.here), *((x, True) for x in self.here - self.there)]:
             said = ("not started", f"started on {_names(run, x[1])}")
@@ -266,7 +266,7 @@ class _Sides:
         return result
 
     def _crossed(self, k: tuple[int, int]) -> str:
-        """Why a plan begins a second later there: a cycle counts from the second that it has reached."""
+        """Return why a plan begins a second later there: a cycle counts from the second that it has reached."""
         a, b, p = self.mine.get(k), self.theirs.get(k), self.pass_
         later = a is not None and b is not None and a.nodes == b.nodes and b.start == a.start + 1
         return "the cycle went on into the next second" if later and np.floor(p.until) > np.floor(p.time) else ""

@@ -130,14 +130,14 @@ def _tables(title: str, changes: Sequence[Change], grouped: Sequence[tuple[str, 
 
 
 def _trust(present: Fidelity | None) -> str:
-    """How well the simulated present explains the recorded waits, in a sentence."""
+    """Return the fit of the simulated present to the recorded waits, in a sentence."""
     if present is None:
         return "No waits are recorded: how far the simulated present can be trusted is not known."
     return "The simulated present: " + fidelity.sentence([present])
 
 
 def _brief(w: Workload) -> list[str]:
-    """How short the record is, where it is too short to say much."""
+    """Return the length of the record in words, where it is too short for strong results."""
     hours = span(w) / 3600
     if hours >= BRIEF_H:
         return []
@@ -146,7 +146,7 @@ def _brief(w: Workload) -> list[str]:
 
 
 def _idle(w: Workload, lines: Sequence[str], changes: Sequence[Change]) -> list[str]:
-    """Why nothing changes, where weights of priority are set that do not count."""
+    """Return the reason for no change, where weights of priority are set but have no effect."""
     site = w.cluster.site
     weights = [x for x in lines if x.lower().startswith("priority") and not x.lower().startswith("prioritytype")]
     if site is None or not (weights and site.settings["basic"][0]) or not all(c.idle for c in changes):
@@ -182,7 +182,7 @@ def _sections(waits: Waits, tables: Sequence[Table], notes: Sequence[str], progr
 
 
 def _unit(most: float) -> tuple[float, str]:
-    """(s, name) of the unit for times up to so many s."""
+    """Return (s, name) of the unit for times up to `most` s."""
     return next(
         x for x in ((86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds")) if most >= 2 * x[0] or x[0] == 1
     )

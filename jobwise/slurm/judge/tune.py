@@ -137,7 +137,7 @@ class Candidates:
 
     @property
     def candidates(self) -> int:
-        """How many settings have been replayed."""
+        """Return the number of replayed settings."""
         return len({key for key, _ in self.known})
 
     def of(self, settings: Sequence[np.ndarray], which: Sequence[int], step: Callable[[int], None]) -> np.ndarray:
@@ -166,7 +166,7 @@ class Candidates:
         return gain.mean(axis=1) + PRICE * np.log(np.maximum(over, 1.0)).max(axis=1)
 
     def keeping(self, settings: Sequence[np.ndarray], present: np.ndarray, step: Callable[..., None]) -> list[np.ndarray]:
-        """Those whose longest wait is within the bound in every replica of the jobs that choose."""
+        """Return the settings whose longest wait is within the bound in every replica of the choosing jobs."""
         which = [*range(REPLICAS), *self.later]
         allowed = self.bound * np.maximum(self.of([present], which, step)[0][:, 2], 1.0)
         longest = self.of(settings, which, step)[..., 2] if settings else np.zeros((0, len(which)))
@@ -301,7 +301,7 @@ def _parts(w: Workload) -> tuple[Workload, Workload, Workload]:
 
 
 def _beside(test: Workload, others: Sequence[str], by: float, seed: int, known: Change | None = None) -> list[Change]:
-    """What other schedulers would do with the last jobs."""
+    """Return the effects of other schedulers on the last jobs."""
     if not others:
         return []
     present = known.present if known else replays(test, "slurm", by, seed=seed + 1)

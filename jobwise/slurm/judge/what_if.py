@@ -1,7 +1,7 @@
-"""What would a change have done? Jobs replayed on a site as it is and as it would be, beside each other.
+"""Estimate the effect of a change: replay jobs on a site as it is and as it would be, beside each other.
 
-Both are simulations: a change is told against the *simulated* present, so that what the simulation does not know is missing on
-both sides. Replicas with time-shifted submits, the same for both; intervals over blocks of time.
+Both are simulations: a change is compared with the *simulated* present, so that causes unknown to the simulation are missing
+on both sides. Both use the same time-shifted replicas; intervals are over blocks of time.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _wait(r: Record) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """What a change does to bounded slowdowns and to mean waits (an effect over blocks of time; a ratio of means), and to the
+    """Effect of a change on bounded slowdowns and on mean waits (an effect over blocks of time; a ratio of means), and on the
     longest wait: a multiple of the present one, replica by replica [K]."""
 
     name: str

@@ -1,4 +1,4 @@
-"""When nodes took no jobs: out of service (`sacctmgr show event`), or reserved (`sacctmgr show reservation`)."""
+"""Times of closed nodes: out of service (`sacctmgr show event`), or reserved (`sacctmgr show reservation`)."""
 
 from __future__ import annotations
 

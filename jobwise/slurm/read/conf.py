@@ -42,7 +42,7 @@ def _half_life(text: str, before: float) -> float:
 
 
 def clock(s: float) -> str:
-    """[days-]hours:minutes:seconds of so many s."""
+    """Return [days-]hours:minutes:seconds of `s` seconds."""
     if s == np.inf:
         return "0"
     s = int(s)

@@ -1,4 +1,4 @@
-"""What a site must have, by the jobs that ran there, where it says nothing itself."""
+"""Guesses about a site without data of its own, from the jobs that ran there."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ DEPENDENCY = r"\s(?:--dependency[=\s]|-d\s*)(after\S+)"
 
 @dataclass
 class Known:
-    """What a site says of its nodes and names. `sets`: node sets (`site.Sets`); `features` of each node; `memory`: MiB of a
+    """Data of a site on its nodes and names. `sets`: node sets (`site.Sets`); `features` of each node; `memory`: MiB of a
     CPU, of a node for jobs that ask for none; `reservations`: the number of each closure by its name; `licences`: names."""
 
     sets: Any
@@ -314,7 +314,7 @@ def _ask(r: dict, site: Known, capacity: np.ndarray, memory: bool) -> tuple[tupl
 
 
 def _line(o: dict[str, str], default: tuple, asked: dict[str, float]) -> tuple | None:
-    """What the options say; None where there are none, or where accounting knows of more. Raises ValueError."""
+    """Return the request in the options; None where there are none, or where accounting knows more. Raises ValueError."""
     options = by_line(o, default) if o else None
     if (
         options

@@ -1,4 +1,4 @@
-"""What a job asked for: by the line that it was submitted with, else by what accounting says that it asked for and got."""
+"""Requests of jobs: by their submit line, else by accounting's record of requested and allocated resources."""
 
 from __future__ import annotations
 

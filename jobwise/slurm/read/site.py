@@ -1,4 +1,4 @@
-"""What a Slurm prints about itself and its jobs, in a folder, as a workload on the cluster of that site.
+"""Read a Slurm's printed data on itself and its jobs, in a folder, as a workload on the cluster of that site.
 
 `COMMANDS` fill the folder (they only read); `sacct` alone is needed. What is missing is guessed from the jobs, and every guess
 is named.
@@ -200,7 +200,7 @@ def _config(folder: Path, text: str) -> dict[str, str]:
 
 
 def _accounting(folder: Path, text: str) -> Accounting:
-    """What sacct told, as text or as JSON. Raises InputError."""
+    """Return sacct's accounting, read as text or as JSON. Raises InputError."""
     where = str(folder / "sacct.txt")
     if not text:
         if (accounting := _document(folder, "sacct")) is not None:
@@ -231,7 +231,7 @@ def _ignored(rows: list[dict], read: set[str]) -> list[str]:
 def _agree(
     folder: Path, known: dict[str, str], assoc: list[dict], a: Accounting, site: Site, machines: list[dict], dated: bool
 ) -> list[str]:
-    """What does not fit together but can be lived with; `dated`: when nodes were out of service is known. Raises
+    """Return the inconsistencies that can be tolerated; `dated`: the times of nodes out of service are known. Raises
     InputError for files of different clusters."""
     own, others = known.get("clustername", ""), []
     if own and assoc and own not in {r.get("Cluster", own) for r in assoc}:
@@ -262,7 +262,7 @@ def _agree(
 
 
 def _document(folder: Path, name: str) -> Any:
-    """What Slurm's JSON of this name holds, read by its row of AS_JSON; None where there is none."""
+    """Return the content of Slurm's JSON of this name, read by its row of AS_JSON; None where there is none."""
     text = _text(folder, f"{name}.json")
     return AS_JSON[name](text, str(folder / f"{name}.json")) if text else None
 

@@ -33,8 +33,8 @@ DIAGNOSES = {  # what sdiag says of the scheduler: (heading, key) -> name here, 
 
 
 def diagnosis(text: str) -> dict[str, float]:
-    """What `sdiag` says of the scheduler, as far as it can be read: threads that serve, the last main pass and the last
-    backfill cycle (s), and how many jobs this looked at."""
+    """Return the scheduler's data in `sdiag`, as far as it can be read: server threads, the last main pass and the last
+    backfill cycle (s), and the number of jobs in that cycle."""
     out, heading = {}, ""
     for line in text.splitlines():
         key, _, value = (x.strip() for x in line.partition(":"))
@@ -127,7 +127,7 @@ class _Range:
 
 
 def _ranges(inside: str, text: str) -> list[_Range]:
-    """What stands in brackets: 01-03,7. Raises ValueError."""
+    """Return the ranges in brackets: 01-03,7. Raises ValueError."""
     ranges = []
     for part in inside.split(","):
         low, _, high = part.partition("-")

@@ -26,7 +26,7 @@ BARE = "there are no containers here, --bare runs its command on the nodes as th
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a workflow came to: its outputs by name, and what went wrong ("": nothing)."""
+    """The outcome of a workflow: its outputs by name, and its error ("": none)."""
 
     outputs: dict[str, Any]
     problem: str = ""

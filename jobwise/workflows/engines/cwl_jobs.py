@@ -35,7 +35,7 @@ RANDOM = re.compile(r"_:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # cwltool's
 
 
 class Context(RuntimeContext):
-    """What a run of cwltool is told, its desk among it; `bare`: containers are done without; `problems`: why tasks failed;
+    """Settings of a run of cwltool, with its desk; `bare`: it runs without containers; `problems`: reasons of failed tasks;
     `flying`: the jobs that were asked for and have not ended."""
 
     def __init__(self, desk: Desk, bare: bool, **settings: Any):
@@ -113,7 +113,7 @@ class CwlJob(CommandLineJob):
         self.context.flying.add(self)
 
     def _listing(self) -> Any:
-        """Where the files of its initial working directory go."""
+        """Return the path mapper of the files of its initial working directory."""
         own = self.context.copy()
         own.outdir = self.outdir
         return self.make_path_mapper(self.generatefiles["listing"], self.builder.outdir, own, False)

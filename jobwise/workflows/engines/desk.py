@@ -26,7 +26,7 @@ class Unprepared(Exception):
 
 
 class Stopped(Exception):
-    """The run is being interrupted: nobody waits for this task any more."""
+    """The run is being interrupted, and no engine waits for this task any more."""
 
 
 def short(name: str) -> str:
@@ -79,22 +79,22 @@ class Asked:
         return [*(["env", *values] if values else []), *self.command]
 
     def redirections(self) -> str:
-        """Where its input, output and errors are, for a line of a batch script."""
+        """Return the redirections of its input, output and errors, for a line of a batch script."""
         files = zip(("<", ">", "2>"), (self.input, self.output, self.errors), strict=True)
         return "".join(f" {sign} {shlex.quote(file)}" for sign, file in files if file)
 
     def units(self, resources: Sequence[str]) -> list[int]:
-        """What it asks for of each of these resources; of the first it is cores."""
+        """Return its request of each of these resources; the first is cores."""
         amounts = {"memory": math.ceil(self.memory), "gpus": self.gpus}
         return [self.cores, *(amounts.get(name, 0) for name in resources[1:])]
 
     def requests(self) -> dict[str, Any]:
-        """What it asks for beside its cores: see `requests`."""
+        """Return its requests beside its cores: see `requests`."""
         return requests(self.memory, self.gpus, self.seconds)
 
 
 class Desk:
-    """Tasks that engines have asked for and nobody has taken yet, and those whose ends are waited for."""
+    """Tasks that engines have asked for and no scheduler has taken yet, and running tasks whose ends engines wait for."""
 
     def __init__(self) -> None:
         self._change = threading.Condition()
@@ -160,9 +160,9 @@ class Desk:
 
 
 class Asks:
-    """Which rows of a table of tasks engines decide about, and what they have asked for. `desks`: by the number of a workflow;
-    `names` and `flow` [J] of the tasks that files foretold. A task that is asked for is the next of its step that nobody has
-    taken, or a new one."""
+    """The rows of a table of tasks that engines decide about, and the engines' requests. `desks`: by the number of a workflow;
+    `names` and `flow` [J] of the tasks in the workflow files. A requested task takes the next free row of its step, or a new
+    row."""
 
     def __init__(self, desks: dict[int, Desk], names: Sequence[str], flow: Sequence[int]):
         self.desks, self.flow = desks, list(flow)

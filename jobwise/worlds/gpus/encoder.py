@@ -56,7 +56,7 @@ OWN, ABOUT = 16, 6  # features of a job, and of all
 
 @inlined
 def show_job(s, g, e, p, f):
-    """The features of the job in a place, OWN of them; none where nobody is there."""
+    """Write the features of the job in a place, OWN of them; none where the place is empty."""
     if g.place[e, p]["job"] < 0:
         return
     one, job = g.place[e, p], s.jobs[e, g.place[e, p]["job"]]

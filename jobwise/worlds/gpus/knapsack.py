@@ -1,4 +1,4 @@
-"""How many GPUs each job has, by an exact knapsack: the largest sum of weight x speed.
+"""Choose the number of GPUs of each job by an exact knapsack: the largest sum of weight x speed.
 
 A job counts up to the speed that ends it in the row, and less where it would have to restart. Rules differ in the weight:
 
@@ -69,7 +69,7 @@ def _learned(theta, s, g, e, slot, busy, lost, cost):
 
 @inlined
 def racks(g, n):
-    """The fewest racks that n GPUs are in; 1e12 where no way joins so many."""
+    """Return the fewest racks that hold n GPUs; 1e12 where no way joins n GPUs."""
     return g.fewest[min(n, len(g.fewest) - 1)]
 
 

@@ -1,4 +1,4 @@
-"""Which GPUs: sets for numbers of GPUs, and what sets are worth.
+"""Choose GPUs: sets for numbers of GPUs, and the values of sets.
 
 pack      in the smallest free part of the cluster that holds a job; of keeping sets whose size stays and laying out all anew
           whichever is worth more, links shared and restarts paid for
@@ -80,7 +80,7 @@ def lay_all(s, g, e, n, layout, keep):
 
 @allocating
 def _value(s, g, e, w, cap, lost):
-    """What the sets in g.want are worth: the sum of weight x speed, links shared."""
+    """Return the value of the sets in g.want: the sum of weight x speed, links shared."""
     P, M = len(w), g.want.shape[1]
     changed = np.zeros(P, np.bool_)
     size = np.zeros(P, np.int64)

@@ -1,4 +1,4 @@
-"""What a network of pairs sees of the world of GPUs: a row per place and a row per GPU, with the bandwidths that it has."""
+"""Observation of a network of pairs in the world of GPUs: a row per place and a row per GPU, with the GPU's bandwidths."""
 
 from __future__ import annotations
 

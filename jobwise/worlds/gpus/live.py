@@ -28,7 +28,7 @@ class LiveGpus:
         self._rate: dict[int, float] = {}  # of the jobs that ran in the last view
 
     def at(self, view: View) -> GpusWorld | None:
-        """The world as the view shows it; None where all is assigned, or nobody is there."""
+        """Return the world as the view shows it; None where all is assigned, or no job is there."""
         if view.now == self._now or not len(view.queue) + len(view.running):
             return None
         self._see(view)

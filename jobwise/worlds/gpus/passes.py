@@ -210,7 +210,7 @@ def look(s, g, running, waiting):
 
 @kernel
 def _pass(s, g, e):
-    """A row of time passes; where nobody is there, as many as it takes until somebody comes."""
+    """Let a row of time pass; without jobs, all rows until the next job comes."""
     m, z, sim = g.moment[e], g.report[e], s.sims[e]
     before, last = m["now"], sim["next"]
     empty = sim["running"] == 0 and m["behind"] == 0
@@ -272,7 +272,7 @@ def _begin(s, g, e):
 def go(s, g, sets, asked, actions, which, over, first, last):
     """Do what is asked in simulations first .. last - 1: BEGIN as they are filled, RENEW with jobsets which[e], or ACT: give
     GPU i to the job in place actions[e, i] (another number: to nobody), and let a row pass. over[e]: 1 where it has ended;
-    such simulations are left alone. How many have not."""
+    such simulations are left alone. Return the number of the others."""
     more = 0
     for e in range(first, last):
         if asked != ACT:

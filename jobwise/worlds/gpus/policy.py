@@ -62,7 +62,7 @@ PARTS = (
 
 
 class OnGpus:
-    """What rules and networks of this world share."""
+    """The common part of rules and networks of this world."""
 
     world: Any
     tick: float
@@ -131,7 +131,7 @@ class GpusRule(OnGpus, Chooser):
         return lambda world: world.by_rule(self.rule, self.layout, self.theta)
 
     def with_slots(self, slots: int) -> GpusRule:
-        """Return the rule with so many slots."""
+        """Return the rule with `slots` slots."""
         return replace(self, world=replace(self.world, slots=slots))
 
     def save(self, path: str | Path) -> None:

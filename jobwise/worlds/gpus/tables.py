@@ -1,4 +1,4 @@
-"""What the world of assignments remembers, as tables: who stands where, who has which GPU, what happened."""
+"""Memory of the world of assignments, as tables: jobs in places, jobs on GPUs, and events."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class GpusSettings(RowSettings):
             raise unknown("mode of preemption", self.mode, MODES)
 
     def places(self, cluster: Cluster) -> int:
-        """Where jobs stand: the slots, and those of started jobs that left them."""
+        """Return the number of places for jobs: the slots, and places of started jobs that left their slots."""
         return self.slots + self.leave * len(cluster.capacity)
 
     def check(self, cluster: Cluster) -> None:
@@ -95,7 +95,7 @@ class GpusWorld(Rows):
         encoder.encode(self.state, self.gpus, out, first, last)
 
     def _placed(self, actions: np.ndarray, first: int, last: int) -> np.ndarray:
-        """Which GPU has which job, of actions that say it or how many each has."""
+        """Return the job of each GPU, from actions that give it, or that give each job's number of GPUs."""
         if not self.settings.counts:
             return actions
         placed = np.empty_like(self._none)

@@ -84,7 +84,7 @@ def distance(
 
 @inlined
 def _app(kind):
-    """The place of an application in its group; -1: unknown (0 is nobody)."""
+    """Return the place of an application in its group; -1: unknown (0 is an empty place)."""
     return kind + 1 if kind >= 0 else -1
 
 
@@ -112,7 +112,7 @@ def _affinity(s, g, scale, out, first, last):
 
 
 def affinity(cluster: Cluster, slots: int, *, bit_order: str = "left", apps: int = 3, ahead: int = 3, without: str = ""):
-    """Part B: the application on each node, in the buffer, and of the next `ahead` jobs in the queue, one-hot (0: nobody): 40
+    """Part B: the application on each node, in the buffer, and of the next `ahead` jobs in the queue, one-hot (0: no job): 40
     numbers for six nodes and three applications."""
     if bit_order not in ORDERS or not (1 <= apps <= 1000 and 0 <= ahead <= 1000):
         raise InputError(f"encoder affinity: bit_order {bit_order}, {apps} applications, {ahead} jobs ahead cannot be")

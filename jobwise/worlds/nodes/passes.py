@@ -122,7 +122,7 @@ def buffer(s: State, settings, limit: float, prior: np.ndarray) -> Nodes:
 
 @inlined
 def risk_of(s, e, n):
-    """How likely node n is to fail, as it is forecast now."""
+    """Return the present forecast probability that node n fails."""
     T = s.risk.shape[1]
     if T == 0:
         return 0.0
@@ -158,7 +158,7 @@ def _place(s, g, e, slot, n):
 
 @inlined
 def _queue(s, g, e):
-    """Those who came in the last advance stand behind the others."""
+    """Put the jobs of the last advance behind the others."""
     m, J = g.moment[e], g.line.shape[1]
     for i in range(s.sims[e]["entered"]):
         g.line[e, (m["head"] + m["behind"]) % J] = s.lists[e, ENTERED, i]

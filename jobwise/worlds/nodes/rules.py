@@ -5,8 +5,8 @@ fewest   the node that has room with the fewest jobs so far
 random   one of the nodes that have room
 robin    the next one round that has room
 first    the first one that has room
-safest   the one that has room and is least likely to fail, as it is forecast
-greedy   the one with room on which the job will run shortest: it knows the affinities
+safest   the node that has room and the lowest forecast probability of failure
+greedy   the node with room on which the job will run shortest: it knows the affinities
 oracle   the same, and waits for a better node if the job would end sooner there: it knows when jobs end, too
 learned  as `greedy`, by what jobs of this kind have taken on each node so far, less `explore` standard errors: those never
          tried are tried
@@ -30,8 +30,8 @@ SPREAD = 0.35  # of the run times of a kind on a node, as a share of their mean:
 
 @kernel
 def guessed(g, e, kind, n, explore):
-    """How long a job of this kind is expected to take on node n, s: the mean so far less `explore` standard errors; without any
-    the mean over the nodes (0 with `explore`, so that every node is tried)."""
+    """Return the expected run time of a job of this kind on node n, s: the mean so far less `explore` standard errors; without
+    data the mean over the nodes (0 with `explore`, so that every node is tried)."""
     if kind < 0 or kind >= g.seen.shape[1]:
         return 1.0
     one = g.seen[e, kind, n]
@@ -48,7 +48,7 @@ def guessed(g, e, kind, n, explore):
 
 @kernel
 def _takes(rule, s, g, e, j, n, explore):
-    """How long job j takes on node n, as the rule knows it, s."""
+    """Return the run time of job j on node n, as the rule knows it, s."""
     if rule == GREEDY or rule == ORACLE:
         run = s.truth[e, j]["runtime"]
         return run * whole(s.sims[e], run, factor(s, e, s.truth[e, j]["kind"], n))
@@ -57,7 +57,7 @@ def _takes(rule, s, g, e, j, n, explore):
 
 @kernel
 def _end(rule, s, g, e, j, n):
-    """When running job j will end, as the rule knows it."""
+    """Return the end of running job j, as the rule knows it."""
     if rule == ORACLE:
         return s.truth[e, j]["finish"]
     began = s.jobs[e, j]["due"] - expected(s.jobs[e, j])  # it may have started before, elsewhere
@@ -67,7 +67,7 @@ def _end(rule, s, g, e, j, n):
 
 @kernel
 def _left(s, g, e, n, r):
-    """What is free of node n after the jobs that this round has given it."""
+    """Return the free units of node n after the jobs that this round has given it."""
     free = s.nodes[e, n]["free"][r]
     for p in range(g.place.shape[1]):
         if g.to[e, p] == n and g.place[e, p] >= 0:
@@ -88,7 +88,7 @@ def _fits(s, g, e, j, n):
 
 @kernel
 def room_at(rule, s, g, e, j, n):
-    """When job j will have room on node n, as the rule knows it; not before what this round gives the node is done."""
+    """Return the time when job j has room on node n, as the rule knows it, after all jobs that this round gives the node."""
     now, R = s.sims[e]["now"], g.amount.shape[2]
     if _fits(s, g, e, j, n):
         return now

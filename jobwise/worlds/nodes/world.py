@@ -26,9 +26,9 @@ MOST_ACTIONS = 100_000
 class NodesSettings(RowSettings):
     """Settings of the world.
 
-    `places`: jobs in the buffer. `kinds`: of jobs whose run times are told apart. `joint`: an action says where all of them
-    go; else they are asked about one after the other. `burst`: time stands still as long as jobs are placed. `masked`: the
-    mask shows what could be carried out; else all actions are valid, and what cannot be done is ignored. `ask_always`: asked
+    `places`: jobs in the buffer. `kinds`: number of kinds of jobs with separate run times. `joint`: an action places all of
+    them; else each has its own action, one after the other. `burst`: time stands still while jobs are placed. `masked`: the
+    mask shows the possible actions; else all actions are valid, and impossible ones are ignored. `ask_always`: asked
     also where no job could be placed. `avoid`: nodes that are forecast to fail with a larger probability
     (`Cluster.risk`) take no jobs. Raises InputError.
     """

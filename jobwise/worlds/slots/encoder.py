@@ -25,7 +25,7 @@ LONG_WAIT = 100.0  # rows of waiting from which CuSH's cells are full
 
 
 class GridEncoder(RowsEncoder):
-    """How the state of a grid is shown: `kernel(waiting, g, scale, out, first, last)` reads the public rows of the jobs in the
+    """Encoder of the state of a grid: `kernel(waiting, g, scale, out, first, last)` reads the public rows of the jobs in the
     slots, waiting [E, M] (those of empty slots are stale), and the Slots."""
 
     def encode(self, s: State, g: Slots, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
@@ -294,7 +294,7 @@ MAKERS = {"deeprm": image, "compact": compact, "cush": tensor, "cush-backlog": w
 
 
 def make_grid(name: str, cluster: Cluster, slots: int, backlog: int, **settings) -> GridEncoder:
-    """The encoder `name` for a cluster, so many slots and so large a backlog. Raises InputError."""
+    """Return the encoder `name` for a cluster, `slots` slots and a backlog of `backlog` jobs. Raises InputError."""
     if name not in MAKERS:
         raise unknown("encoder", name, MAKERS)
     if wrong := sorted(set(settings) - set(signature(MAKERS[name]).parameters)):

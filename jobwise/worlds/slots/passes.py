@@ -130,7 +130,7 @@ def can_place(s, g, e, j):
 
 @allocating
 def _weigh(s, g, e, j):
-    """What each placement would do to the run time of job j, which fits now: g.sigma."""
+    """Write the factor of each placement on the run time of job j, which fits now, to g.sigma."""
     for p in range(len(g.codes)):
         k = _now(s, g, e, j, g.codes[p])
         g.sigma[e, p] = sigma(s, e, s.truth[e, j]["kind"], s.truth[e, j], s.truth[e, j]["runtime"], k)
@@ -258,7 +258,7 @@ def _due(s, g, e):
 
 @kernel
 def _pay(s, g, e):
-    """Take note of who is in the system: on the machine, promised, in a slot, in the backlog."""
+    """Take note of the jobs in the system: on the machine, with a later start, in a slot, in the backlog."""
     m, z, total, count = g.moment[e], g.report[e], 0.0, 0
     truth = s.truth[e]
     for i in range(s.sims[e]["running"]):
@@ -307,8 +307,8 @@ def _pass(s, g, e):
 
 @kernel
 def catch_up(s, g, e, rows, arrived):
-    """So many rows have passed on a cluster that lives elsewhere, whose state `s` is now: the picture moves up, jobs whose row
-    has come start, those that `arrived` [K] stand in line. Who has stopped running is in s.lists[e, LEFT]."""
+    """Follow a cluster outside the simulation by `rows` rows, to its present state `s`: the picture moves up, jobs whose row
+    has come start, the jobs `arrived` [K] stand in line. Jobs that have stopped running are in s.lists[e, LEFT]."""
     m, sim = g.moment[e], s.sims[e]
     for i in range(rows):
         before = rows - 1 - i
@@ -339,8 +339,8 @@ def _is_over(s, g, e):
 
 @allocating
 def _mask(s, g, e):
-    """Which actions would do something; would one place a job? Where jobs must not wait for ever (no `stall`), letting time
-    pass is none on an empty machine for which nothing has arrived in all the rows that are shown."""
+    """Mark the actions with an effect. Return whether one would place a job. Where jobs must not wait for ever (no `stall`),
+    letting time pass has no effect on an empty machine without arrivals in all the rows that are shown."""
     P, some = len(g.codes), False
     for i in range(g.slot.shape[1]):
         ok = g.slot[e, i] >= 0 and can_place(s, g, e, np.int64(g.slot[e, i]))
@@ -366,7 +366,7 @@ def show_waiting(s, g, first, last):
 
 @kernel
 def _blank(s, g, e):
-    """An empty picture, nobody in the slots or behind them."""
+    """Empty the picture, the slots and the backlog."""
     (N, R), m = g.capacity.shape, g.moment[e]
     for row in range(g.canvas.shape[1]):
         for x in range(g.canvas.shape[2]):

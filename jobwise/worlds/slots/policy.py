@@ -34,7 +34,7 @@ DOCS = {
 
 
 class InSlots:
-    """What rules and networks of this world share."""
+    """The common part of rules and networks of this world."""
 
     world: Any
     tick: float

@@ -1,7 +1,7 @@
 """Rules that choose a slot on a grid of time (`world.py`): DeepRM's family (HotNets'16, its code), and CuSH's orders.
 
 Candidates are the slots whose job fits now. The best score is chosen, the first slot where scores are equal; without a
-candidate nobody is. `random` draws from all slots and the void action. `hold` is ours, the strongest rule we know of here: SJF
+candidate no slot is. `random` draws from all slots and the void action. `hold` is ours, the strongest rule we know of here: SJF
 that holds large jobs back, as DeepRM's agents learn to.
 """
 

@@ -1,4 +1,4 @@
-"""What the world of slots remembers, as tables: who stands where, and the picture of the rows to come.
+"""Memory of the world of slots, as tables: the jobs' places, and the picture of the rows to come.
 
 canvas    [rows, columns] which job holds a unit at each row to come, by its estimate; on a node a job takes the left-most
           free cells of every row. Columns: resource by resource, node by node.
@@ -110,7 +110,7 @@ def jobsets(workloads: list[Workload], failures: bool = False) -> Jobsets:
         outages[k, : len(w.cluster.outages)] = w.cluster.outages
     risks = [np.zeros((0, len(one.capacity))) if w.cluster.risk is None else w.cluster.risk for w in workloads]
     if len({r.shape for r in risks}) > 1:
-        raise InputError("the risks of nodes are told for as many ticks in all jobsets, or in none")
+        raise InputError("the risks of nodes are given for as many ticks in all jobsets, or in none")
     return Jobsets(jobs, truth, sets, factor, outages, np.stack(risks))
 
 

@@ -61,7 +61,7 @@ class SlotsSettings(RowSettings):
 
     @property
     def actions(self) -> int:
-        """How many there are: slot * placements + placement, and the void action, the last."""
+        """Return the number of actions: slot * placements + placement, and the void action, the last."""
         return self.slots * len(self.placements) + 1
 
     def reserves(self, cluster: Cluster) -> bool:

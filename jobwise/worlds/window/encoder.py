@@ -1,4 +1,4 @@
-"""What an encoder is: a compiled function from the tables that a scheduler may see to the numbers that a network sees."""
+"""Encoders: compiled functions from the tables that a scheduler may see to the numbers that a network sees."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOBODY = np.empty((1, 1), running_dtype)
 
 @dataclass(frozen=True)
 class Encoder:
-    """How a state is encoded. W jobs in the window, `shape` = (rows, features) of one observation, float32.
+    """Encoding of a state. W jobs in the window, `shape` = (rows, features) of one observation, float32.
 
     `kernel(running, moment, queue, slots, scale, work, out, first, last)` is compiled and fills out[first:last]: running
     [E, M] of `running_dtype`, the first moment["running"] of them, by estimated end (filled where `sees_running`), moment [E],

@@ -13,7 +13,7 @@ from jobwise.workload import Workload
 
 @dataclass(frozen=True, eq=False)
 class Episodes:
-    """Where episodes come from.
+    """Source of episodes from logs.
 
     `jobs`: consecutive jobs per episode, from a random place of a random log (logs weigh by their length); None: the whole
     log. `stream`: from a random place to the end of the log; the environment cuts after `jobs` choices without emptying the
@@ -44,7 +44,7 @@ class Episodes:
             if self.jobs is not None and not 1 <= self.jobs <= len(w):
                 raise InputError(f"{w.name}: a window of {self.jobs} jobs does not fit a log of {len(w)}")
         if self.stream and self.jobs is None:
-            raise InputError("a stream is cut after so many choices: say how many with jobs")
+            raise InputError("a stream is cut after a number of choices: say how many with jobs")
         if not self.loads or not all(0 < x < np.inf for x in self.loads):
             raise InputError(f"loads are factors > 0 on the arrival rate, not {self.loads}")
         if not 0 <= self.shake_s <= 1e8:
@@ -86,7 +86,7 @@ class Episodes:
     def shaken(
         self, w: Workload, first: int, count: int, factor: float, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(rows of `w`, their submits in s from 0), of rows first .. first + count - 1, scaled and shaken."""
+        """Return (rows of `w`, their submits in s from 0), of rows first .. first + count - 1, scaled and time-shifted."""
         submit = (w.jobs["submit"][first : first + count] - w.jobs["submit"][first]) / factor
         submit = np.round(submit + rng.uniform(-self.shake_s, self.shake_s, count))
         order = np.argsort(submit, kind="stable")

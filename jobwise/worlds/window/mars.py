@@ -1,4 +1,4 @@
-"""What MARS's model sees of a job (Baheri, Guan, arXiv:2005.01584): RLScheduler's eight features, its cost, its class, its
+"""Observation of MARS's model (Baheri, Guan, arXiv:2005.01584): RLScheduler's eight features, its cost, its class, its
 bytes, and of the cluster five numbers, the same for every job of the window."""
 
 from __future__ import annotations

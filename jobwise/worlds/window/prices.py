@@ -1,4 +1,4 @@
-"""What jobs cost: the price list that MARS's encoder and rewards share, in money an hour."""
+"""Costs of jobs: the price list that MARS's encoder and rewards share, in money an hour."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CORE_HOUR, GB_HOUR = 0.05, 0.005  # of a processor, of a GB of memory
 
 @inlined
 def price(est, size, memory, core_hour, gb_hour):
-    """Return the price of so many processors for so many s, with `memory` kB each (-1: unknown, free)."""
+    """Return the price of `size` processors for `est` s, with `memory` kB each (-1: unknown, free)."""
     return size * est / 3600.0 * (core_hour + gb_hour * max(memory, 0.0) / 1e6)
 
 

@@ -1,4 +1,4 @@
-"""What a fixed order would choose from the windows that are shown: a teacher for networks."""
+"""Choices of a fixed order from the windows that are shown: a teacher for networks."""
 
 from __future__ import annotations
 

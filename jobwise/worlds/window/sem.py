@@ -149,7 +149,7 @@ def _priority(job, moment, scale, at):
 
 @inlined
 def _sizes(job, moment, raw, row):
-    """What a job asks for or holds of each resource, as shares of the machine (or raw), in front of its time."""
+    """Write a job's request or holding of each resource, as shares of the machine (or raw), in front of its time."""
     row[0] = np.float64(job["size"]) / (1.0 if raw else np.float64(moment["total"]))
     for r in range(1, len(row) - 1):
         row[r] = np.float64(job["more"][r - 1]) / (1.0 if raw else max(np.float64(moment["more_total"][r - 1]), 1.0))
@@ -203,7 +203,7 @@ def _first_running(running, count, most, by_size, order):
 
 @kernel
 def _rest(running, moment, order, k, raw, row):
-    """What the running jobs that got no row hold of the resources besides the first, as shares."""
+    """Write the holdings of running jobs without a row, of the resources besides the first, as shares."""
     row[:] = 0.0
     for r in range(1, len(row) - 1):
         units = 0.0

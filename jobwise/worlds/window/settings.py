@@ -19,7 +19,7 @@ ACTS = {
 
 @dataclass(frozen=True)
 class WindowSettings:
-    """How a chooser acts.
+    """Settings of a chooser in the world of windows.
 
     `pick`: within a pass the next job is chosen, what fits starts, the first that does not is reserved and of the rest those
     are chosen from that may run beside or before it (EASY); at the next event everything is decided again. `reserve` (DRAS,

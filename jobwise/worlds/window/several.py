@@ -51,7 +51,7 @@ def reserve(s, e, c, running, x):
 
 @kernel
 def shares(s, e, c, x, starts):
-    """What a chosen job asks for and what is used with it, in the report of a machine of several resources: of each resource,
+    """Write a chosen job's request and the use with it, in the report of a machine of several resources: of each resource,
     and the mean share of them in units of the first."""
     z, node, R, asked, used = c.interval[e], s.nodes[e, 0], c.amount.shape[1], 0.0, 0.0
     for r in range(R):
@@ -64,7 +64,7 @@ def shares(s, e, c, x, starts):
 
 @inlined
 def totals(s, e, c):
-    """What the machine of simulation e has."""
+    """Write the capacity of simulation e's machine."""
     m, node = c.moment[e], s.nodes[e, 0]
     m["total"] = node["capacity"][0]
     for r in range(1, c.amount.shape[1]):

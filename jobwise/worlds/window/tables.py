@@ -1,4 +1,4 @@
-"""Scheduling with the choices left open: E simulations side by side, each stopped where somebody must choose a job.
+"""Scheduling with the choices left open: E simulations side by side, each stopped where an agent must choose a job.
 
 The general loop (`sim/lists/list_loop.py`) has an order and decides by itself; here the pass stops wherever there is a choice
 and shows a window of jobs. This is what the stopped pass remembers; `window.go` carries choices out and goes on.

@@ -1,7 +1,7 @@
 """The world of windows: which job of the window is next; as replays, live clusters and environments drive it.
 
 action    which job of the window is next (`act`: pick, reserve, commit; see `jobwise.worlds.window.settings`)
-end       every job of the episode has started (`stream`: cut after so many choices)
+end       every job of the episode has started (`stream`: cut after `jobs` choices)
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class WindowWorld(Windows):
 
 
 def _rows(logs: Sequence[Workload], count: int) -> Workload:
-    """`count` times the first job, and the most edges: makes `allocate` leave room for so many."""
+    """Repeat the first job `count` times, with the most edges: so `allocate` leaves room for `count` jobs."""
     w, edges = logs[0], np.zeros((max(len(x.edges) for x in logs), 2), np.int64)
     return replace(w, jobs=np.repeat(w.jobs[:1], count), truth=np.repeat(w.truth[:1], count), columns={}, edges=edges)
 

@@ -1,1 +1,1 @@
-"""A page about a running cluster: what a cycle saw and foretold, for browsers, portals (JSON) and Prometheus."""
+"""A page about a running cluster: state and predictions of a cycle, for browsers, portals (JSON) and Prometheus."""

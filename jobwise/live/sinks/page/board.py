@@ -1,4 +1,4 @@
-"""What the page shows at present: filled by the cycles of one thread, read by the server in another."""
+"""The present content of the page: filled by the cycles of one thread, read by the server in another."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Board:
             self._tell()
 
     def close(self) -> None:
-        """Let all who wait for news go: there will be none."""
+        """Release all threads that wait for news; no more news comes."""
         self.over = True
         self._tell()
 
@@ -110,7 +110,7 @@ class Board:
 
 @dataclass
 class Shown(Sink):
-    """Shows each look on a board, as a shadow before it has foretold it; `settings` of steering, where somebody steers."""
+    """Show each look on a board, with the predictions of an earlier shadow; `settings` of steering, where it is on."""
 
     board: Board
     shadow: Shadow

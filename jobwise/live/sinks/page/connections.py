@@ -1,4 +1,4 @@
-"""Connections of the page: how many there may be, of whom, and how long a request may take to come."""
+"""Connections of the page: limits on their number, in all and per peer, and on the time that a request may take to come."""
 
 from __future__ import annotations
 

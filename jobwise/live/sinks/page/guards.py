@@ -1,4 +1,4 @@
-"""Who may ask a page, and for what: hosts, origins, a token, whose jobs are shown; the headers of every answer."""
+"""Access to a page: allowed hosts and origins, a token, the users whose jobs are shown; the headers of every answer."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Guards:
-    """`token`: "" where nobody may write. `private`: only jobs of the viewer are shown, who is `own`, or whom a proxy names in
-    the header `header` (which it must set itself, whatever it was sent)."""
+    """`token`: "" allows no writing. `private`: only jobs of the viewer are shown. The viewer is `own`, or the user named by a
+    proxy in the header `header` (the proxy must overwrite this header in every request)."""
 
     token: str = ""
     private: bool = False
@@ -79,7 +79,7 @@ class Headed:
 
 
 def token_of(file: str | Path) -> str:
-    """Read the token in a file that nobody else may read. Raises InputError."""
+    """Read the token in a file that its owner alone may read. Raises InputError."""
     path = Path(file)
     try:
         mode, token = path.stat().st_mode, path.read_text().strip()

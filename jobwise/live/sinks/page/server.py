@@ -75,7 +75,7 @@ def _listening(web: str) -> tuple[socket.socket, str, list[str]]:
 
 
 def _check_left(file: Path) -> None:
-    """Raises InputError where somebody serves at a socket: one of a process that was killed answers nobody."""
+    """Raises InputError where another server listens at a socket: a killed process's socket answers no request."""
     with socket.socket(socket.AF_UNIX) as s:
         s.settimeout(1.0)
         try:

@@ -1,4 +1,4 @@
-"""What a page shows, of one cycle: the models of the JSON API, and how they are filled."""
+"""The content of a page after one cycle: the models of the JSON API, and their filling."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class User(BaseModel):
 
 
 class Score(BaseModel):
-    """How well starts were foretold in the last day: median errors (s), shares of starts within the intervals."""
+    """Scores of the predicted starts of the last day: median errors (s), shares of starts within the intervals."""
 
     predictions: int
     error: float | None = None
@@ -83,7 +83,7 @@ class Steering(BaseModel):
 
 
 class State(BaseModel):
-    """What a cycle saw and foretold. `answers`: false while Slurm does not answer; all else is of the last cycle then."""
+    """State and predictions of a cycle. `answers`: false while Slurm does not answer; all else is then of the last cycle."""
 
     cluster: str
     policy: str
@@ -128,7 +128,7 @@ def state_of(turn: Turn, p: Predicted, shadow: Shadow, steering: Steering | None
 
 
 def _users(jobs: list[Job]) -> list[User]:
-    """The users of jobs that are in the order of their expected starts; whom the policy moves ahead most first."""
+    """Return the users of jobs (in order of expected start); users that the policy moves ahead most come first."""
     own: dict[str, list[tuple[Job, int | None]]] = defaultdict(list)
     ranked = sorted(x.rank for x in jobs if x.rank is not None)
     place = {rank: k for k, rank in enumerate(ranked)}  # of the jobs that are shown
