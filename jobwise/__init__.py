@@ -91,7 +91,7 @@ class _Lazy(ModuleType):
         return importlib.import_module, (self.__name__,)
 
     def __dir__(self) -> list[str]:
-        return sorted([*super().__dir__(), *_WHERE])
+        return __all__
 
 
 sys.modules[__name__].__class__ = _Lazy

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from jobwise import metrics
 from jobwise.cluster import Cluster
+from jobwise.extensions import imported
 from jobwise.workload import Workload
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Record:
     """A finished simulation.
 
@@ -41,6 +43,20 @@ class Record:
     preemptions: int = 0
     events: int = 0
     lost: float = 0.0
+
+    def frame(self) -> Any:
+        """Return the schedule as a pandas.DataFrame, a row a job. Raises InputError without pandas."""
+        return imported("jobwise.report.frames:schedule")(self)
+
+    def __repr__(self) -> str:
+        """The scheduler, the log, and three numbers."""
+        s = self.summary()
+        numbers = (
+            f"mean slowdown {s['bounded_slowdown']:,.1f}, longest wait {s['max_wait'] / 3600:,.1f} h"
+            if s["jobs"]
+            else "none ran"
+        )
+        return f"Record of {len(self.jobs):,} jobs of {self.workload.name} under {self.policy}: {numbers}; .frame() for pandas"
 
     def summary(self) -> dict[str, float]:
         """The usual metrics: see `jobwise.metrics.summary`."""

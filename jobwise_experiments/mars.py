@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.compare.intervals import Effect, crossed, in_blocks, log_ratio
-from jobwise.compare.windows import begins, numbers, replicas
+from jobwise.compare.windows import begins, numbers, shifted
 from jobwise.learn.config import Config
 from jobwise.learn.run_folder import parts, windows
 from jobwise.report import figures
@@ -98,7 +98,7 @@ def measured(test: Workload, policies: list) -> dict:
     """[P] of windows' bounded slowdowns [W, K], and of longest waits (s): the largest of the windows, mean over replicas."""
     size = max(min(256, len(test) // 16), 16)
     rows = begins(0, len(test), size)
-    several = [x for row in rows for x in replicas(test, int(row), size, SHAKES, 300.0, 0)]
+    several = [x for row in rows for x in shifted(test, int(row), size, SHAKES, 300.0, 0)]
     results: dict[str, list] = {"slowdown": [], "longest": []}
     for policy in policies:
         each = [numbers(r) for r in simulate_many(several, policy)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Optional
 
 import typer
@@ -93,22 +93,18 @@ def compare(
     with progress(f"comparing {len(resolved)} schedulers") as step, parallel.workers():
         c, other = both_ways(w, resolved, since=split or 0.0, progress=step, trade_off=bool(report), **settings)
     learnt = [p for p, x in enumerate(resolved if split else []) if x.about or x.name == NAME]  # `jobwise` is in no rule table
-    ours = learnt[-1] if learnt else None
+    ours = learnt[-1] if learnt else 0
     judged = result(
         c,
         learnt=learnt,
+        system=resolved[ours].about.get("system", "") if learnt else "",
         other=other,
         ended=kill,
         day=day if report else None,
         everything=judging.all,
         data=_beside_rules(c, learnt, bound) if split else {},
     )
-    if report and ours is not None:
-        system = resolved[ours].about.get("system")
-        if not system:  # a rule cannot be trained
-            judged = replace(judged, steps=[x for x in judged.steps if "SYSTEM" not in x])
-        judged = judged.naming(RUN=c.policies[ours], SYSTEM=system)
-    show(judged.naming(LOG=log), as_json, report)
+    show(judged.naming(LOG=log, RUN=c.policies[ours] if learnt else None), as_json, report)
 
 
 def _beside_rules(c, learnt: list[int], bound: float) -> dict:

@@ -124,6 +124,7 @@ def _on_log(asked: Question):
     return result(
         c,
         learnt=[ours],
+        system=asked.policy.about.get("system", ""),
         other=other,
         ended=asked.judging.end_at_limit,
         everything=asked.judging.all,

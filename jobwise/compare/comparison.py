@@ -49,11 +49,12 @@ def several(count: int, what: str) -> str:
 class Comparison:
     """The result of `compare`. P policies, W windows, K replicas of a window, R replays of the whole.
 
-    `windows`: metric -> [P, W, K]. `blocks`: [P, R, B] mean bounded slowdown of blocks of consecutive jobs of the continuous
-    replay. `replays`: P lists of R summaries of it; `logged`: P summaries with submits as logged; `records`: their records.
-    `first_row`: [W] first job of each window, in the workload. `marks`: P texts: which rule is the fair best, which the best
-    in hindsight. `fair`: place of the fair best, if known; `joined`: how many such rules nobody had asked for. `notes`: what a
-    reader must know of these policies and this log; `cautions`: those of them that are to be read before any number. `curves`: policies under promises of several bounds.
+    `windows`: metric -> [P, W, K]. `blocks`: [P, R, B] mean bounded slowdown of blocks of consecutive jobs of the
+    continuous replay. `replays`: P lists of R summaries of it; `logged`: P summaries with submits as logged; `records`:
+    their records. `first_row`: [W] first job of each window, in the workload. `marks`: P texts: which rule is the fair
+    best, which the best in hindsight. `fair`: place of the fair best, if known; `joined`: how many such rules nobody had
+    asked for. `notes`: what a reader must know of these policies and this log; `cautions`: those of them that are to be
+    read before any number. `curves`: policies under promises of several bounds.
     """
 
     workload: Workload
@@ -240,7 +241,7 @@ HEADS = ("scheduler", "mean slowdown", "change [95 %]", "longest wait h", "x ref
 
 def hours(seconds: float) -> str:
     """Return seconds as hours: "0.4", "134.9", "12,356"."""
-    return f"{seconds / 3600:,.1f}" if seconds < 1e6 else f"{seconds / 3600:,.0f}"
+    return f"{seconds / 3600:,.1f}" if seconds < 3.6e6 else f"{seconds / 3600:,.0f}"
 
 
 def _times(x: float) -> str:

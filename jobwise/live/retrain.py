@@ -24,7 +24,7 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from jobwise.compare import windows
-from jobwise.compare.windows import begins, replicas, size_for
+from jobwise.compare.windows import begins, shifted, size_for
 from jobwise.errors import InputError
 from jobwise.files import write_whole
 from jobwise.learn.generations import Generations, Kept
@@ -190,7 +190,7 @@ def _parts(w: Workload, weeks: float) -> tuple[Workload, list[Workload], int]:
     rows = begins(first, len(log), size, MOST)
     if len(rows) < LEAST:
         raise InputError(f"{w.name}: {len(w):,} jobs have ended, too few to train on and to judge by {LEAST} windows")
-    return log, [x for row in rows.tolist() for x in replicas(log, row, size, SHAKES, windows.SHAKE_S, 0)], len(log) - first
+    return log, [x for row in rows.tolist() for x in shifted(log, row, size, SHAKES, windows.SHAKE_S, 0)], len(log) - first
 
 
 def _trained(folder: Path, log: Workload, policy: str, round_: int, report: Callable[[int, dict], None]) -> Any:

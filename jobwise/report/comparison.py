@@ -29,6 +29,7 @@ def result(
     learnt: Sequence[int] = (),
     other: Comparison | None = None,
     ended: bool = False,
+    system: str = "",
     day: float | None = None,
     curve: str | Path | None = None,
     data: dict | None = None,
@@ -46,6 +47,8 @@ def result(
         The same schedulers with jobs ended at their request, or not.
     ended : bool
         Are jobs ended at their request in `c`?
+    system : str
+        The system that the learnt scheduler was trained by; "" for a rule, which cannot be trained.
     day : float, days, optional
         Day of the Gantt chart; by default the one with the longest queue.
     curve : path, optional
@@ -75,7 +78,7 @@ def result(
         notes=[*notes, COLUMNS.format(c.policies[0])],
         data=lambda: c.to_dict() | ({"other_way": other.to_dict()} if other else {}) | (data or {}),
         sections=partial(_sections, c, other, said, ours, day, curve),
-        steps=_steps(c) if ours is None else STEPS_OF_OURS,
+        steps=_steps(c) if ours is None else [*STEPS_OF_OURS, *([TRAIN.format(system)] if system else [])],
     )
 
 
@@ -102,8 +105,8 @@ def write_report(
 STEPS_OF_OURS = (
     "Look at what it chooses, and why: jobwise explain RUN LOG --choice 100",
     "Let it stop short of starving anybody: jobwise compare LOG -p fcfs+easy -p RUN+guard24h",
-    "Train more seeds, or for longer, and judge again: jobwise train SYSTEM LOG --seeds 5 --preset paper --out RUN2",
 )
+TRAIN = "Train more seeds, or for longer, and judge again: jobwise train {} LOG --seeds 5 --preset paper --out RUN2"
 
 
 def _steps(c: Comparison) -> list[str]:
@@ -167,13 +170,13 @@ def _sections(
         (_compared(c, said[1:], figures.colour), []),
     ]
 
-    def fold(title: str, text: str, why: str, *draw: Callable[[], str | Figure], tables: Sequence[Table] = ()) -> None:
-        drawn.append((Section(title, text, list(tables), folded=True, why=why), draw))
+    def fold(title: str, text: str, why: str, *draws: Callable[[], str | Figure], tables: Sequence[Table] = ()) -> None:
+        drawn.append((Section(title, text, list(tables), folded=True, why=why), draws))
 
     if len(c.policies) > 1:
         fold("The changes", CHANGES, "how sure each change is", partial(figures.changes, c))
-        draw, text = partial(figures.winners, c), WINNERS.format(c.policies[0])
-        fold("Who wins, who loses", text, "which users and sizes gain, and which pay", draw, tables=[_winners(c)])
+        drawing, text = partial(figures.winners, c), WINNERS.format(c.policies[0])
+        fold("Who wins, who loses", text, "which users and sizes gain, and which pay", drawing, tables=[_winners(c)])
     fold("Starvation", STARVATION, "which job waits longest", tables=[_starvation(c)])
     if c.curves:
         fold("What a bound on waits costs", BOUNDS, "which bound to choose", partial(figures.bounds, c), tables=[_bounds(c)])

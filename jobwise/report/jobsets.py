@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from jobwise.compare.comparison import BETTER, OPEN, WORSE
 from jobwise.learn.judged import OnJobsets
 from jobwise.report.result import Progress, Result
 from jobwise.report.sections import Section, Table
@@ -24,12 +25,12 @@ def of_jobsets(j: OnJobsets) -> Result:
     columns = ["policy", j.measure.split(" (")[0], f"against {j.best}", "longest wait, rows", j.aside, "jobs not done"]
     notes = [f"{j.policy} {j.note}"] if j.note else []
     own, e = float(np.mean(j.results[j.policy]["slowdown"])), changes[j.policy]
-    word = "lower" if e.high < 0 else "higher" if e.low > 0 else "not to be told from it"
-    rule = f"{j.best}, the rule that is best on these very jobsets, in hindsight"
+    verdict = BETTER if e.high < 0 else WORSE if e.low > 0 else OPEN
+    than = f"{'from' if verdict == OPEN else 'than'} {j.best}, the best rule of these very jobsets, in hindsight"
     table = Table(columns, rows, f"{j.count} unseen jobsets: {j.measure}")
     return Result(
         title=f"{j.policy} on jobsets that it has not seen",
-        answer=[f"{j.policy}: {columns[1]} {own:.3f}, {e.text('+.1%')} against {rule}: {word}."],
+        answer=[f"{j.policy}: {columns[1]} {own:.3f}, {e.text('+.1%')}; {verdict} {than}."],
         tables=[table],
         notes=[f"note: {x}" for x in notes],
         data={

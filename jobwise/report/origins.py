@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from math import inf
 
+from jobwise.compare.comparison import verdict_of
 from jobwise.compare.intervals import Effect, claims
 from jobwise.compare.origins import Origins
 from jobwise.report.result import Progress, Result
@@ -18,11 +19,12 @@ def of_origins(o: Origins) -> Result:
     sure = [*claims(effects[:-1]), False]
     for p, name in enumerate(o.policies):
         middle, least, most = o.waits(p)
-        text = "reference" if p == len(o.policies) - 1 else effects[p].text() + " !" * sure[p]
-        rows.append([name, f"{o.mean(p):,.2f}", text, f"{middle:.2f} ({least:.2f}-{most:.2f})"])
+        last = p == len(o.policies) - 1
+        text, verdict = ("reference", "") if last else (effects[p].text(), verdict_of(effects[p], sure[p])[0])
+        rows.append([name, f"{o.mean(p):,.2f}", text, f"{middle:.2f} ({least:.2f} to {most:.2f})", verdict])
     windows = sum(len(c.first_row) for c in o.comparisons)
     head = f"{o.workload.name}: {len(o.at)} origins, {windows} windows of {o.comparisons[0].window_jobs:,} unseen jobs"
-    columns = ["scheduler", "mean", "against the fair best rule", f"longest wait x {o.policies[0]}"]
+    columns = ["scheduler", "mean", "against the fair best rule", f"longest wait x {o.policies[0]}", "verdict"]
     chosen = ", ".join(f"{t:g}: {n}" for t, n in zip(o.at, o.chosen, strict=True))
     bounded = [n for p, n in enumerate(o.policies) if o.keeps(p, o.bound)]
     bound = f"longest wait at most {o.bound:g} times that of {o.policies[0]} in every origin and replica: {', '.join(bounded)}"
@@ -32,12 +34,12 @@ def of_origins(o: Origins) -> Result:
     if best is None:
         first = f"No scheduler here keeps the longest wait within {o.bound:g} times in every origin and replica."
     elif sure[best] and effects[best].change < 0:
-        first = f"{o.policies[best]}{within}: bounded slowdown {effects[best].text()}, lower than the fair best rule."
+        first = f"{o.policies[best]}{within} is better than the fair best rule: slowdown {effects[best].text()}."
     else:
-        nearest = f"{o.policies[best]} has {effects[best].text()}"
-        first = f"No scheduler here can be said to be better than the fair best rule{within}; {nearest}."
+        verdict, nearest = verdict_of(effects[best], sure[best])[0], f"{o.policies[best]}: {effects[best].text()}"
+        first = f"No scheduler here is better than the fair best rule{within}. {nearest}, {verdict}."
     table = Table(columns, rows, head)
-    after = "!: claimed, p < 0.05 adjusted for all schedulers of the table (Holm), and by sign flips"
+    after = "better, worse: p < 0.05 adjusted for all schedulers of the table (Holm), and by sign flips"
     notes = [
         f"fair best rule, chosen on the jobs before each origin: {chosen}",
         *([bound] if o.bound < inf else []),

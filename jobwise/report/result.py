@@ -19,12 +19,12 @@ Progress = Callable[[int, int], None]
 class Result:
     """The result of a command.
 
-    `title`: of a report. `head`: the first line on a terminal. `answer`: sentences, the most important first; `cautions` stand
-    behind it. `tables` of a terminal; `after`: sentences that belong behind them. `notes`: what a reader must know, and what
-    the columns mean. `lines`: to be copied (of slurm.conf), under `lines_title`. `data`: all numbers, for JSON (a `notes` of
-    its own stands for those here), or a function that makes them. `sections`:
-    makes the rest of a report, with progress; without it a report shows the tables. `steps`: what a reader may do next, at the
-    end of a report; in their commands LOG, SITE and RUN stand for what `naming` puts there.
+    `title`: of a report. `head`: the first line on a terminal. `answer`: sentences, the most important first; `cautions`
+    stand before the tables of a terminal. `tables` of a terminal; `after`: sentences that belong behind them. `notes`: what
+    a reader must know, and what the columns mean. `lines`: to be copied (of slurm.conf), under `lines_title`. `data`: all
+    numbers, for JSON (a `notes` of its own stands for those here), or a function that makes them. `sections`: makes the
+    rest of a report, with progress; without it a report shows the tables. `steps`: what a reader may do next, at the end of
+    a report; in their commands LOG, SITE and RUN stand for what `naming` puts there.
     """
 
     title: str
@@ -49,4 +49,4 @@ class Result:
     def to_dict(self) -> dict:
         """Return everything for JSON: the answer, what a reader must know (`notes`), then the numbers."""
         data = self.data() if callable(self.data) else self.data
-        return {"answer": list(self.answer), "notes": [x for x in (*self.after, *self.notes) if x]} | data
+        return {"answer": list(self.answer), "notes": [x for x in (*self.cautions, *self.after, *self.notes) if x]} | data

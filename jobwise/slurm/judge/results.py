@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from jobwise import metrics
+from jobwise.compare.comparison import hours
 from jobwise.report.result import Progress, Result
 from jobwise.report.sections import Section, Table
 from jobwise.slurm.judge import fidelity
@@ -21,14 +22,13 @@ from jobwise.workloads.transform import span
 
 BRIEF_H = 48  # of submits: fewer hours hold no two days to compare
 PARTS = 40  # of the time, in the figure of waits
-HEAD = ("change", "wait s", "mean wait", "slowdown", "longest x")
+HEAD = ("change", "mean wait h", "slowdown", "change [95 %]", "longest wait h", "x now", "verdict")
 GROUPED = ("what", "group", "jobs", "now s", "then s", "change")
 TUNE = "Let settings be searched within a bound on waits, and judged on later jobs: jobwise slurm tune SITE --max-wait 1.2x"
 EXPLAINED = (
-    "mean wait, slowdown: change with 95 % interval over blocks of time; longest x: the longest wait in times the present one, "
-    "median (most) of the replicas; now: time-shifted replicas, so its mean wait is not quite that of "
-    "`slurm fidelity`; no interval "
-    "where it would be wider than tenfold; groups: the six largest of a kind, of 20 jobs or more"
+    "slowdown: (wait + run) / run, run at least 10 s; change: of the slowdown in a typical block of time, with its 95 % "
+    "interval. All numbers are means of time-shifted replicas: the mean wait now is not quite that of `slurm fidelity`. "
+    "Groups: change of the mean wait; the six largest of a kind, of 20 jobs or more"
 )
 
 
@@ -77,7 +77,8 @@ def of_changes(
     tables = _tables(title, changes, [(c.name, c) for c in changes])
     return Result(
         title=f"{w.name}: what would have been",
-        answer=[*(c.sentence() for c in changes), *_idle(w, lines, changes), trust, *_brief(w)],
+        answer=[*(c.sentence() for c in changes), *_idle(w, lines, changes)],
+        cautions=[trust, *_brief(w)],
         tables=tables,
         notes=explained,
         data={"source": w.name, "jobs": len(w), "changes": [c.to_dict() for c in changes]},
@@ -103,7 +104,8 @@ def of_tuned(w: Workload, tuned: Tuned) -> Result:
     tables = _tables("the last 30 % of the jobs, against the simulated present", changes, grouped)
     return Result(
         title=f"{w.name}: what would have been",
-        answer=[trust, tuned.sentence(), *_brief(w)],
+        answer=[tuned.sentence()],
+        cautions=[trust, *_brief(w)],
         tables=tables,
         notes=notes,
         lines=tuned.proposed,
@@ -114,7 +116,7 @@ def of_tuned(w: Workload, tuned: Tuned) -> Result:
         sections=partial(_sections, _waits(changes), tables, notes),
         steps=[
             *(["Put the lines into slurm.conf, and make them count: scontrol reconfigure"] if tuned.proposed else []),
-            "Watch without touching anything whether waits go as foretold: jobwise slurm shadow",
+            "Watch without touching anything whether waits go as predicted: jobwise slurm shadow",
             "Take a later export, and look whether the same settings still win: jobwise slurm what-if SITE --set NAME=VALUE",
         ],
     )
@@ -124,8 +126,9 @@ def _tables(title: str, changes: Sequence[Change], grouped: Sequence[tuple[str, 
     """The changes, and who wins and who loses by those that are `grouped` (name, change)."""
     if not changes:
         return []
-    now = ["now", f"{changes[0].present.wait:,.0f}", "", "", ""]
-    first = Table(HEAD, [now, *([c.name, *c.row()[1:]] for c in changes)], title)
+    x = changes[0].present
+    now = ["now", hours(x.wait), f"{x.slowdown:,.1f}", "", hours(x.longest_wait), "1.00", ""]
+    first = Table(HEAD, [now, *(c.row() for c in changes)], title)
     return [first, *(Table(GROUPED, c.rows(), f"who wins, who loses: {name}") for name, c in grouped)]
 
 

@@ -13,6 +13,8 @@ from functools import partial
 import numpy as np
 
 from jobwise import metrics
+from jobwise.compare.comparison import BETTER, WORSE, hours, verdict_of
+from jobwise.compare.comparison import FEW as FEW_JOBS
 from jobwise.compare.intervals import LEAST, Effect, RatioOfMeans, claims, compared, ratio_interval
 from jobwise.compare.windows import shake_for
 from jobwise.decision import Policy
@@ -26,7 +28,6 @@ from jobwise.workloads.transform import shake
 
 SHAKES, BLOCKS = 5, 16
 FEW = 20  # jobs below which a group is not told
-WITHIN = 1.1  # a longest wait up to so many times the present one is called kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +40,11 @@ class Replays:
     def longest(self) -> np.ndarray:
         """The longest waits [K], in s."""
         return np.array([_wait(r).max() for r in self.records])
+
+    @property
+    def longest_wait(self) -> float:
+        """Mean of the replicas' longest waits, s."""
+        return float(np.mean([_wait(r).max() for r in self.replicas]))
 
     @property
     def wait(self) -> float:
@@ -91,10 +97,19 @@ class Change:
     sure: bool | None = None  # may its slowdown be claimed, among all changes that are looked at? None: by itself
 
     def row(self) -> list[str]:
-        """Name, mean wait (s), its change, that of bounded slowdown, the longest wait in times the present one."""
-        _, middle, high = self._longest()
-        wait = f"{self.after.wait:,.0f}"
-        return [self.name, wait, self.wait.text(), self.slowdown.text(), f"{middle:.2f} ({high:.2f})"]
+        """Name, mean wait (h), mean slowdown, its change, the longest wait (h; in times the present one), the verdict."""
+        cells = [self.name, hours(self.after.wait), f"{self.after.slowdown:,.1f}", self.slowdown.text()]
+        return [*cells, hours(self.after.longest_wait), f"{self.times:.2f}", self.verdict[0]]
+
+    @property
+    def verdict(self) -> tuple[str, str]:
+        """(better, worse, or neither; why), of its slowdown against the present one."""
+        return verdict_of(self.slowdown, claims([self.slowdown])[0] if self.sure is None else self.sure)
+
+    @property
+    def times(self) -> float:
+        """The longest wait as a multiple of the present one, of means over replicas."""
+        return max(self.after.longest_wait, 1.0) / max(self.present.longest_wait, 1.0)
 
     def _longest(self) -> tuple[float, float, float]:
         return float(self.longest.min()), float(np.median(self.longest)), float(self.longest.max())
@@ -103,9 +118,12 @@ class Change:
         """Return its numbers as JSON takes them."""
         return {
             "name": self.name,
+            "verdict": self.verdict[0],
+            "why": self.verdict[1],
             "wait": {"change": self.wait.change, "low": self.wait.low, "high": self.wait.high}
             | {"present_s": self.present.wait, "mean_s": self.after.wait},
             "bounded_slowdown": self.slowdown.to_dict() | {"mean": self.after.slowdown, "claimed": self.sure},
+            "longest_wait_h": {"present": self.present.longest_wait / 3600, "after": self.after.longest_wait / 3600},
             "longest_wait_ratio": dict(zip(("least", "median", "most"), self._longest(), strict=True)),
             "groups": [{k: x for k, x in g.items() if k != "told"} for g in self.groups()],
         }
@@ -152,17 +170,15 @@ class Change:
 
     def sentence(self) -> str:
         """Return the result in a sentence."""
-        e, most = self.slowdown, float(self.longest.max())
+        e = self.slowdown
         if self.idle:
             return f"{self.name}: not one start changes."
-        sure = claims([e])[0] if self.sure is None else self.sure
-        word = ("lower" if e.change < 0 else "higher") if sure else "not to be told from the present one"
-        waits = "kept" if most <= WITHIN else f"up to {most:.2f} times as long"
-        waits = "shorter" if most < 1 / WITHIN else waits
-        return (
-            f"{self.name}: mean wait {self.wait.text()}; bounded slowdown {e.text()}, {word}; the longest wait is {waits} "
-            f"(median {np.median(self.longest):.2f})."
-        )
+        verdict, why = self.verdict
+        standing = f"{verdict} {'than' if verdict in (BETTER, WORSE) else 'from'} the present one"
+        standing = f"{verdict}" if verdict == FEW_JOBS else standing
+        wait = f"mean wait {hours(self.after.wait)} h instead of {hours(self.present.wait)} h"
+        longest = f"longest wait {hours(self.after.longest_wait)} h instead of {hours(self.present.longest_wait)} h"
+        return f"{self.name}: {standing}, slowdown {e.text()}{f' ({why})' if why else ''}; {wait}; {longest}."
 
 
 def replays(
