@@ -66,6 +66,7 @@ check: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tools/words.py
 
 # A real Slurm on this machine beside the simulator; predicted starts and steering on it. INSTALL=1 installs it first (Debian, root).
 check-slurm: $(VENV)/ready

@@ -129,7 +129,7 @@ def simulate_many(
     settings["single_events"] = settings.get("single_events", False) or chosen.single_events
     s = allocate(workloads, cluster, **settings)
     if after and not chosen.chooses:
-        raise InputError("after is told of the choices of a network; this policy makes none")
+        raise InputError("after is called with the choices of a network; this policy makes none")
     if chosen.is_compiled(cluster):
         steps = chosen.replay(s, cluster, [w.past for w in workloads], after)
     else:

@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from jobwise.cli.groups import Parallel
-from jobwise.cli.options import On, Threads, needs
+from jobwise.cli.options import Executor, Threads, needs
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_table, say
 from jobwise.errors import Interrupted
@@ -27,7 +27,7 @@ def reproduce(
         Optional[int],
         typer.Option("--seeds", min=1, max=100, help="Default: 5; quality, promise, left-out: 1."),
     ] = None,
-    on: On = None,
+    executor: Executor = None,
     threads: Threads = 2,
     part: Annotated[
         Optional[list[str]],
@@ -35,7 +35,11 @@ def reproduce(
     ] = None,
     device: Annotated[str, typer.Option("--device", help="Where networks are trained: cpu, cuda, mps or auto.")] = "cpu",
 ) -> None:
-    """Run a published study, its numbers beside ours, in one report. Interrupted, it goes on where it stopped."""
+    """Run a published study, its numbers beside ours. The report is one file; an interrupted study goes on where it stopped.
+
+    Examples:
+        jobwise reproduce deeprm --out study --preset smoke
+    """
     if study not in ("quality", "left-out"):
         needs("learn", "torch", "gymnasium", "tensorboard")
     if study == "telemetry":
@@ -45,7 +49,7 @@ def reproduce(
 
     seeds = seeds or (1 if study in ONE_SEED else 5)
     try:
-        with progress(f"reproduce {study}") as show, Parallel(on, threads).workers():
+        with progress(f"reproduce {study}") as show, Parallel(executor, threads).workers():
             sections = run_study(
                 study, logs, out, preset=preset, seeds=seeds, threads=threads, device=device, show=show, only=part or ()
             )

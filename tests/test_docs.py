@@ -103,16 +103,25 @@ def test_a_number_that_no_table_holds_is_noticed():
 
 
 def test_what_the_readme_generates_is_what_its_generator_makes():
-    """The table, the sentence on bounds and the numbers, made anew from the tables, are the README's to the letter."""
+    """The tables and the sentences, made anew from the tables of the studies, are the README's to the letter."""
     from benchmarks import first_screen
 
     page = (ROOT / "README.md").read_text()
     for name, made in (
         ("table", first_screen.headed(first_screen.worth())),
         ("bounds", first_screen.bounds()),
-        ("numbers", first_screen.numbers()),
+        ("systems", first_screen.systems()),
+        ("short", first_screen.short()),
     ):
         assert page.split(f"<!-- {name} -->\n")[1].split(f"\n<!-- /{name} -->")[0] == made, name
+
+
+@pytest.mark.docs
+def test_what_the_readmes_python_prints_is_real():
+    from benchmarks import first_screen
+
+    page = (ROOT / "README.md").read_text()
+    assert page.split("<!-- python -->\n```text\n")[1].split("\n```\n<!-- /python -->")[0] == first_screen.printed()
 
 
 def test_the_help_of_the_recommended_policy_claims_no_more_than_the_study():
@@ -154,16 +163,20 @@ def test_the_readmes_table_is_the_studys():
 
 def test_the_readmes_outputs_are_real():
     page, real = (ROOT / "README.md").read_text(), (ROOT / "benchmarks" / "FIRST_SCREEN.md").read_text()
-    block = page.split("<!-- commands -->")[1].split("<!-- /commands -->")[0]
-    lines = [x for x in block.split("\n") if x.strip() and x != "…" and "```" not in x]
-    assert sum(x.startswith("$ ") for x in lines) == 3 and len(lines) > 12
-    for line in lines:
-        assert line in real, line
+    for name, least in (("what-if", 8), ("bullets", 3), ("caption", 1), ("python", 5)):
+        block = page.split(f"<!-- {name} -->")[1].split(f"<!-- /{name} -->")[0]
+        lines = [x for x in block.split("\n") if x.strip() and "```" not in x]
+        assert len(lines) >= least
+        for line in lines:
+            assert line in real, line
 
 
 def test_the_readme_is_short():
-    text = re.sub(r"```.*?```|<!-- table -->.*?<!-- /table -->", "", (ROOT / "README.md").read_text(), flags=re.S)
-    assert len(text.split()) <= 700
+    """1,100 words with code and tables, no block over 15 lines, Python on the first two screens."""
+    text = (ROOT / "README.md").read_text()
+    assert len(text.split()) <= 1100
+    assert max(len(block.split("\n")) for block in re.findall(r"```.*?\n(.*?)\n```", text, re.S)) <= 15
+    assert text[: text.index("```python")].count("\n") < 65
 
 
 COMMANDS = list(
@@ -175,6 +188,20 @@ COMMANDS = list(
         if re.match(r"(\$ )?jobwise ", line)
     )
 )
+LIVE = re.compile(r"jobwise (slurm (when|fits|advise|watch|shadow|steer|retrain|check)|warm-up|doctor|reproduce|mars run sort)")
+
+
+def _examples():
+    """The examples of the help of every command."""
+    from jobwise.cli.help import parted
+    from jobwise.cli.main import app
+
+    every = [c for x in app.commands.values() for c in getattr(x, "commands", {"": x}).values()]
+    return [x for c in every for x in parted(c.help)[1]]
+
+
+EXAMPLES = _examples()
+COMMANDS += [x for x in EXAMPLES if x not in COMMANDS and not LIVE.match(x)]
 WDL = """version 1.0
 task t { input { Int n } command { echo ~{n} } output { String s = read_string(stdout()) } }
 workflow w { input { Int n } call t { input: n = n } output { String s = t.s } }

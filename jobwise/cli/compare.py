@@ -25,7 +25,7 @@ DEFAULT = ["fcfs+easy", "sjf+easy", "saf+easy", "wfp3+easy", "unicef+easy", "f1+
 
 @dataclass(frozen=True)
 class Judging:
-    """On which jobs schedulers are compared, and how often."""
+    """Judging: on which jobs schedulers are compared, and how often."""
 
     window: Annotated[Optional[int], typer.Option("--window", min=2, help="Jobs per window.")] = None
     split: Annotated[
@@ -41,7 +41,7 @@ class Judging:
         int, typer.Option("--replicas", min=0, max=1000, help="Time-shifted replicas of windows, and of the log (at most 4).")
     ] = 8
     jitter_s: Annotated[
-        Optional[float], typer.Option("--jitter", min=0, help="Move submits by so many seconds. [default: by the log's gaps]")
+        Optional[float], typer.Option("--jitter", min=0, help="Move submits by up to X s. [default: by the log's gaps]")
     ] = None
     origins: Annotated[
         Optional[int],
@@ -67,10 +67,14 @@ def compare(
     parallel: Parallel = Parallel(),
     output: Output = Output(),
 ) -> None:
-    """Compare schedulers on the same jobs, in one continuous replay of the log, with intervals.
+    """Compare schedulers on the same jobs, with intervals.
 
     With --split the best rule and guard of the earlier jobs, and of the later ones in hindsight, join in; with --origins
     the rule chosen at each origin is the reference. Where many jobs outlive their request, both ways are shown.
+
+    Examples:
+        jobwise compare log.swf.gz -p fcfs+easy -p saf+easy
+        jobwise compare log.swf.gz --split 0.7 --max-wait 1.2x --report out.html
     """
     bound, split, kill, as_json = _check(judging, day), judging.split, replay.end_at_limit, output.as_json
     resolved = [resolve(p) for p in policy or DEFAULT]

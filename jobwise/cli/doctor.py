@@ -37,8 +37,12 @@ class Finding:
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
 ) -> None:
-    """Say what of this installation works, what is missing, and the command that mends it. Exit code 1: a part that every
-    command needs does not work."""
+    """Check this installation. It says what works, what is missing, and the command that mends it. Exit code 1: a part that
+    every command needs does not work.
+
+    Examples:
+        jobwise doctor
+    """
     findings = [*_python(), *_kernels(), *_extras(), *_machine(), _slurm()]
     broken = [f for f in findings if f.needed and not f.ok]
     if as_json:

@@ -31,7 +31,7 @@ from jobwise.workloads.transform import SEEN, unseen
 
 @dataclass(frozen=True)
 class Evaluating:
-    """On which jobs the policy is judged, and how often."""
+    """Judging: on which jobs the policy is judged, and how often."""
 
     whole: Annotated[bool, typer.Option("--whole", help="The whole log, also what was learnt from.")] = False
     origins: Annotated[
@@ -76,7 +76,12 @@ def evaluate(
     parallel: Parallel = Parallel(),
     output: Output = Output(),
 ) -> None:
-    """Compare a trained policy with the rules on the part of a log that it has not seen (the last 30 %)."""
+    """Compare a trained policy with rules on later jobs. These are the last 30 % of a log, which it was not trained on.
+
+    Examples:
+        jobwise evaluate runs/mine log.swf.gz
+        jobwise evaluate runs/mine log.swf.gz --report mine.html
+    """
     if Path(run).is_file() and not run.endswith(".safetensors") and log is not None:
         raise InputError(f"the run comes first: jobwise evaluate {log} {run}")
     trained, folder = resolve_trained(run)

@@ -28,7 +28,12 @@ def explain(
     jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
-    """Why does the policy choose this job? Scores, and the features that moved them."""
+    """Why does the policy choose this job? Scores, and the features that moved them.
+
+    Examples:
+        jobwise explain jobwise log.swf.gz --choice 100
+        jobwise explain runs/mine log.swf.gz --choice 100 --top 5
+    """
     policy = resolve(run)
     w = open_log(log, procs, jobs, on_nodes=in_slots([policy]))
     sim, before, until = Simulation(w, single_events=policy.single_events, tick=policy.tick), -1, np.inf
@@ -81,7 +86,11 @@ def explain(
 def export_onnx(
     run: Run, out: Annotated[str, typer.Argument(metavar="OUT", help="ONNX file to write.")], force: Force = False
 ) -> None:
-    """Write a policy's network as ONNX, its metadata included."""
+    """Write a policy's network as ONNX, its metadata included.
+
+    Examples:
+        jobwise export-onnx runs/mine mine.onnx
+    """
     needs("learn", "onnx")
     check_outputs("-", out, force=force, ending=".onnx")
     policy = load_policy(run)

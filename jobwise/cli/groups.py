@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, signature
-from typing import Any, cast, get_type_hints
+from typing import Annotated, Any, cast, get_type_hints
 
 from jobwise.cli.options import EndAtLimit, Executor, Force, Jobs, Json, Load, Procs, Racks, RestartCost, Seed, Threads
 from jobwise.parallel import workers
@@ -15,7 +16,7 @@ from jobwise.parallel import workers
 
 @dataclass(frozen=True)
 class LogPart:
-    """Which part of a log, on which machine, under which load."""
+    """Log: which part of it, on which machine, under which load."""
 
     procs: Procs = None
     jobs: Jobs = None
@@ -29,7 +30,7 @@ class LogPart:
 
 @dataclass(frozen=True)
 class Replay:
-    """How a log is replayed."""
+    """Replay: how a log is replayed."""
 
     end_at_limit: EndAtLimit = False
     racks: Racks = None
@@ -39,7 +40,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class Output:
-    """The form of the answer, and leave to overwrite files."""
+    """Output: the form of the answer, and leave to overwrite files."""
 
     force: Force = False
     as_json: Json = False
@@ -47,7 +48,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Parallel:
-    """Where tasks run, and how many at once."""
+    """Workers: where tasks run, and how many at once."""
 
     executor: Executor = None
     threads: Threads = 2
@@ -55,6 +56,13 @@ class Parallel:
     def workers(self) -> AbstractContextManager:
         """Let all within give its tasks to these workers. Raises InputError."""
         return workers(self.executor, self.threads)
+
+
+def _titled(annotation: Any, title: str) -> Any:
+    """The annotation of an option, its help under a title."""
+    option = copy(annotation.__metadata__[0])
+    option.rich_help_panel = title
+    return Annotated[annotation.__origin__, option]
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -66,8 +74,11 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
             parameters.append(p.replace(kind=Parameter.KEYWORD_ONLY, annotation=group))
             continue
         groups[p.name], types = group, get_type_hints(group, include_extras=True)
+        title = (group.__doc__ or "").partition(":")[0]
         for f in fields(group):
-            parameters.append(Parameter(f.name, Parameter.KEYWORD_ONLY, default=f.default, annotation=types[f.name]))
+            parameters.append(
+                Parameter(f.name, Parameter.KEYWORD_ONLY, default=f.default, annotation=_titled(types[f.name], title))
+            )
 
     @wraps(command)
     def call(**values: Any) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 import typer
 
 from jobwise import extensions
+from jobwise.cli.help import Command
 from jobwise.extensions import imported
 
 
-class Later(typer.core.TyperCommand):
+class Later(Command):
     """A command whose function is at `where`, "module:name"; `package`: it is of another package, and may not load."""
 
     def __init__(self, name: str, where: str, package: bool = False):
@@ -26,7 +27,7 @@ class Later(typer.core.TyperCommand):
         """The command itself, imported. Raises InputError for one of another package that does not load."""
         name = str(self.name)
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        app.command(name)(extensions.load("jobwise.commands", name) if self.package else imported(self.where))
+        app.command(name, cls=Command)(extensions.load("jobwise.commands", name) if self.package else imported(self.where))
         return typer.main.get_command(app)
 
     @property

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from jobwise import __version__, extensions
+from jobwise.cli.help import Group
 from jobwise.cli.later import Later
 from jobwise.cli.tables import complain
 from jobwise.errors import InputError, Interrupted, plain, unknown
@@ -32,6 +33,11 @@ COMMANDS = {  # command -> where its function is
     "zoo": "zoo:zoo",
     "export-onnx": "explain:export_onnx",
 }
+LIVE = {  # of `jobwise slurm --help`: what needs a cluster, and what does not
+    "From a folder of Slurm's outputs": ("site", "fidelity", "what-if", "tune", "check"),
+    "Beside a running Slurm, reading": ("when", "fits", "watch", "advise", "shadow"),
+    "Beside a running Slurm, changing priorities": ("steer", "retrain"),
+}
 GROUPS = {  # group -> its help, its commands
     "trace": (
         "Look at, convert and generate job logs.",
@@ -48,11 +54,11 @@ GROUPS = {  # group -> its help, its commands
         {"info": "workflow:info", "draw": "workflow:draw", "convert": "workflow:convert"},
     ),
     "mars": (
-        "Run workflows on a cluster; models that learn from a log.",
+        "Run workflows; let models learn from logs.",
         {"run": "mars:run", "learn": "models:learn", "models": "models:models"},
     ),
     "slurm": (
-        "A site's own Slurm: in the simulator, and live.",
+        "Your own Slurm: simulated, and live.",
         {
             "when": "slurm_when:when",
             "fits": "slurm_when:fits",
@@ -69,7 +75,7 @@ GROUPS = {  # group -> its help, its commands
         },
     ),
     "telemetry": (
-        "What nodes tell: read it, forecast it, see who will fail.",
+        "Read, forecast and judge what nodes report.",
         {
             "read": "telemetry:read",
             "info": "telemetry:info",
@@ -78,6 +84,18 @@ GROUPS = {  # group -> its help, its commands
         },
     ),
 }
+SECTIONS = {  # of `jobwise --help`: title -> commands
+    "Look at a log": ("trace", "simulate", "explain", "watch", "when"),
+    "Compare schedulers": ("compare", "policies", "reproduce"),
+    "Learn": ("train", "evaluate", "zoo", "export-onnx"),
+    "Run workflows": ("workflow", "mars"),
+    "Your Slurm, your nodes": ("slurm", "telemetry"),
+    "This installation": ("doctor", "warm-up"),
+}
+BEGIN = (
+    "jobwise compare LOG.swf.gz       what other schedulers would have done",
+    "jobwise slurm site               your Slurm: prints commands that only read",
+)
 
 
 def _version(value: bool) -> None:
@@ -100,14 +118,16 @@ def _later(commands: dict[str, str]) -> dict[str, Any]:
 
 def _built() -> Any:
     """Return the command line: the commands of the tables, and those of other packages."""
-    root = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help=ABOUT)
+    root = typer.Typer(cls=Group, no_args_is_help=True, pretty_exceptions_enable=False, help=ABOUT)
     root.callback()(_options)
     group: Any = typer.main.get_command(root)
+    group.sections, group.begin = SECTIONS, BEGIN
     group.commands |= _later(COMMANDS)
     others = sorted({*extensions.names("jobwise.commands")} - {*group.commands, *GROUPS})
     group.commands |= {name: Later(name, extensions.where("jobwise.commands", name), package=True) for name in others}
     for name, (about, commands) in GROUPS.items():
-        group.commands[name] = typer.core.TyperGroup(name=name, help=about, commands=_later(commands), no_args_is_help=True)
+        own = group.commands[name] = Group(name=name, help=about, commands=_later(commands), no_args_is_help=True)
+        own.sections = LIVE if name == "slurm" else {}
     return group
 
 
@@ -116,7 +136,7 @@ app = _built()
 
 def main() -> None:
     """Entry point: errors of the user become one line and exit code 2. A Ctrl-C that was lost (Python cannot raise it while it
-    frees an object) is told by the exit code all the same."""
+    frees an object) shows in the exit code all the same."""
     pressed: list[int] = []
 
     def interrupt(number: int, frame: Any) -> None:

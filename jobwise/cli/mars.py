@@ -36,7 +36,9 @@ from jobwise.workloads.streams import stream
 def run(
     files: Annotated[list[str], typer.Argument(metavar="WORKFLOW...", help="CWL, WDL, .commands, WfFormat JSON, SWF.")],
     state: Annotated[str, typer.Option("--state", help="Folder of the run: its ledger. A run that was killed goes on there.")],
-    on: Annotated[str, typer.Option("--executor", help="'simulator', 'slurm', or 'processes' of this machine.")] = "simulator",
+    on: Annotated[
+        str, typer.Option("--executor", metavar="WHERE", help="'simulator', 'slurm', or 'processes' of this machine.")
+    ] = "simulator",
     policy: Annotated[
         str,
         policy_option(
@@ -53,7 +55,13 @@ def run(
     price: Annotated[float, typer.Option("--price", min=0, help="Of a core-hour.")] = 0.0,
     as_json: Json = False,
 ) -> None:
-    """Run workflows to their end: submit tasks, follow them, submit failed ones again, go on after a kill."""
+    """Run workflows to their end. Tasks are submitted, followed, and submitted again where they fail; a run that was killed
+    goes on.
+
+    Examples:
+        jobwise mars run montage.json.gz --state runs/montage
+        jobwise mars run sort.cwl --inputs values.yml --executor processes --state s
+    """
     by_mars.check(policy)
     own_folder(state)
     flows = [open_workflow(f) for f in files]

@@ -22,7 +22,7 @@ AVOID, ABOVE = "1 - up", 0.5
 
 @dataclass(frozen=True)
 class Tasks:
-    """The command of tasks, and how they are followed."""
+    """Tasks: their command, and how they are followed."""
 
     command: Annotated[
         Optional[str],
@@ -34,41 +34,33 @@ class Tasks:
     ] = None
     inputs: Annotated[
         Optional[list[str]],
-        typer.Option(
-            "--inputs", help="Values of a CWL or WDL workflow's inputs (YAML, JSON); once for each such file, in order."
-        ),
+        typer.Option("--inputs", help="Values of the inputs of a CWL or WDL workflow."),
     ] = None
     scale: Annotated[float, typer.Option("--scale", min=0, help="{seconds}: recorded run time times this.")] = 1.0
-    sbatch: Annotated[
-        str, typer.Option("--sbatch", help="Of Slurm: more options of sbatch for each task: '-p batch -A chem --qos high'.")
-    ] = ""
-    bare: Annotated[
-        bool, typer.Option("--bare", help="Run tasks that ask for a container (CWL, WDL) without one; else they are refused.")
-    ] = False
+    sbatch: Annotated[str, typer.Option("--sbatch", help="More options of sbatch: '-p batch -A chem'.")] = ""
+    bare: Annotated[bool, typer.Option("--bare", help="Run tasks without the containers they ask for.")] = False
     retries: Annotated[int, typer.Option("--retries", min=0, max=100, help="Of a task that fails.")] = 1
     poll: Annotated[float, typer.Option("--poll", min=0.05, max=3600, help="s between two looks at the manager.")] = 1.0
 
 
 @dataclass(frozen=True)
 class Countable:
-    """What a machine has beside cores."""
+    """Machine: what it has beside cores."""
 
-    gpus: Annotated[
-        int, typer.Option("--gpus", min=0, max=2**20, help="GPUs of the simulator, or of this machine (--executor processes).")
-    ] = 0
+    gpus: Annotated[int, typer.Option("--gpus", min=0, max=2**20, help="GPUs of the simulator, or of this machine.")] = 0
     memory: Annotated[int, typer.Option("--memory", min=0, max=2**31 - 1, help="The same, MB of memory. 0: not counted.")] = 0
     io: Annotated[
         int,
         typer.Option(
             "--io", min=0, max=2**31 - 1,
-            help="MB/s that tasks may read and write at a time: jobwise holds them back. 0: not counted.",
+            help="MB/s that tasks read and write. 0: not counted.",
         ),
     ] = 0  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Avoided:
-    """Nodes that a policy keeps tasks away from, by what a Prometheus says of them."""
+    """Nodes: those that a policy keeps tasks away from, by what a Prometheus says of them."""
 
     prometheus: Annotated[
         Optional[str],
@@ -104,9 +96,9 @@ class Avoided:
 
 @dataclass(frozen=True)
 class ByMars:
-    """What `-p mars` knows and learns."""
+    """Learning: what `-p mars` knows and learns."""
 
-    models: Annotated[Optional[str], typer.Option("--models", help="Model store, of `-p mars`: what ran teaches it.")] = None
+    models: Annotated[Optional[str], typer.Option("--models", help="Model store of `-p mars`.")] = None
     learn: Annotated[
         int, typer.Option("--learn", min=0, help="Choices that a model of the store learns from after a run; 0: none.")
     ] = 100_000

@@ -20,7 +20,7 @@ from jobwise.systems.store import Store
 
 @dataclass(frozen=True)
 class MarsLearning:
-    """How a model learns, and from which costs."""
+    """Learning: how a model learns, and from which costs."""
 
     preset: Annotated[str, typer.Option("--preset", help="smoke, small or paper.")] = "small"
     choices: Annotated[
@@ -36,13 +36,17 @@ def learn(
     models: Annotated[str, typer.Option("--models", help="Model store: a folder, made where it is missing.")],
     window: Annotated[int, typer.Option("--window", min=4, help="Jobs after which who schedules is decided again.")] = 2000,
     how: MarsLearning = MarsLearning(),
-    jobs: Annotated[Optional[int], typer.Option("--jobs", min=1, help="Only the first so many jobs.")] = None,
+    jobs: Annotated[Optional[int], typer.Option("--jobs", min=1, help="Only the first N jobs.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**30)] = 0,
     as_json: Json = False,
 ) -> None:
     """Go through a log window by window: who schedules the next one, a generation of the model or a rule? Then learn from it.
 
-    A run that was killed goes on after the last whole window; so does one whose log has grown."""
+    A run that was killed goes on after the last whole window; so does one whose log has grown.
+
+    Examples:
+        jobwise mars learn log.swf.gz --models models
+    """
     needs("learn", "torch", "gymnasium")
     import numpy as np
 
@@ -84,7 +88,11 @@ def _window(number: int, x) -> list[str]:
 
 
 def models(folder: Annotated[str, typer.Argument(metavar="STORE", help="Model store.")], as_json: Json = False) -> None:
-    """What a model store holds: whom its models learnt from, and who schedules."""
+    """List what a model store holds: its models, what they learnt from, and the model or rule that schedules.
+
+    Examples:
+        jobwise mars models models
+    """
     if not Path(folder).is_dir():
         raise InputError(f"{folder}: there is no such folder")
     rows = [told(m) for m in Store(folder).models()]

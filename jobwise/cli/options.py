@@ -47,14 +47,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document inst
 Procs = Annotated[
     Optional[int], typer.Option("--procs", min=1, max=2**31 - 1, help="Size of the machine, if not the log's own.")
 ]
-Jobs = Annotated[Optional[int], typer.Option("--jobs", min=1, help="Only the first so many jobs.")]
+Jobs = Annotated[Optional[int], typer.Option("--jobs", min=1, help="Only the first N jobs.")]
 Load = Annotated[Optional[float], typer.Option("--load", help="Scale the gaps between submits to this offered load.")]
 EndAtLimit = Annotated[bool, typer.Option("--end-at-limit", help="End jobs at their requested time.")]
 All = Annotated[bool, typer.Option("--all", help="Show all measures: windows, ranks, replicas.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
 Executor = Annotated[
     Optional[str],
-    typer.Option("--executor", help="Where tasks run: threads, processes, ray, ray://HOST:PORT. [default: what suits them]"),
+    typer.Option("--executor", help="threads, processes, ray, ray://HOST:PORT."),
 ]
 Threads = Annotated[int, typer.Option("--threads", min=1, max=1024, help="Tasks at once.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**31 - 1, help="Seed of everything random.")]
@@ -78,13 +78,11 @@ def stoppable(text: str) -> Iterator[None]:
 
 Racks = Annotated[
     Optional[str],
-    typer.Option("--racks", help="GPU jobs: the cluster, machines of each rack and GPUs of each: 2,2,2,2 or 8,8x8."),
+    typer.Option("--racks", help="GPU jobs: machines of each rack: 2,2,2,2 or 8,8x8."),
 ]
 
 
-RestartCost = Annotated[
-    float, typer.Option("--restart-cost", min=0, help="s that a job takes to start again after it was moved or paused.")
-]
+RestartCost = Annotated[float, typer.Option("--restart-cost", min=0, help="s to start again after a move or a pause.")]
 
 
 def racks_of(text: str):

@@ -8,7 +8,11 @@ from jobwise.policies.names import described
 
 
 def policies(as_json: Json = False) -> None:
-    """The names that policies are made of, each with a line."""
+    """List the names of schedulers and of their parts.
+
+    Examples:
+        jobwise policies
+    """
     tables = described()
     if as_json:
         print_json(tables)

@@ -26,7 +26,7 @@ from jobwise.workloads.transform import recorded
 
 @dataclass(frozen=True)
 class OutputFiles:
-    """Where the schedule is written."""
+    """Files: where the schedule is written."""
 
     out: Annotated[Optional[str], typer.Option("--out", "-o", help="Write the schedule: .csv, .parquet, or .swf.")] = None
     evalys: Annotated[Optional[str], typer.Option("--evalys", help="Write a jobs.csv that evalys reads.")] = None
@@ -45,7 +45,12 @@ def simulate(
     stream: Annotated[bool, typer.Option("--stream", help="Hold just jobs that wait or run: for Parquet of any size.")] = False,
     output: Output = Output(),
 ) -> None:
-    """Replay a log under one scheduler, as logged, and print its metrics."""
+    """Replay a log under one scheduler.
+
+    Examples:
+        jobwise simulate sjf+easy log.swf.gz
+        jobwise simulate saf+easy+guard24h log.swf.gz --out schedule.csv
+    """
     from jobwise.simulate import simulate as replay
 
     if policy and len(policy) > 1:

@@ -25,7 +25,12 @@ def site(
     folder: Annotated[Optional[str], typer.Argument(metavar="[FOLDER]", help="Outputs of Slurm's commands.")] = None,
     as_json: Json = False,
 ) -> None:
-    """What a folder of Slurm's outputs tells; without one, the commands that fill it (they only read)."""
+    """Print the commands that fill a folder, or read one. They only read your Slurm; run them on a login node.
+
+    Examples:
+        jobwise slurm site
+        jobwise slurm site site
+    """
     from jobwise.slurm.read.site import commands, files, most_helpful, read
 
     if folder is None:
@@ -85,7 +90,11 @@ def fidelity(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Recorded waits beside simulated ones: which policy explains the record, and how far to trust a what-if."""
+    """Recorded waits beside simulated ones: which policy explains the record, and how far to trust a what-if.
+
+    Examples:
+        jobwise slurm fidelity site
+    """
     from jobwise.slurm.read.site import read
 
     if report:
@@ -114,7 +123,11 @@ def check(
     shown: Annotated[int, typer.Option("--differences", min=0, help="Differences that are printed.")] = 10,
     as_json: Json = False,
 ) -> None:
-    """Compute each pass of a recorded Slurm from the recorded state, and compare what it started and planned."""
+    """Compute each pass of a recorded Slurm from the recorded state, and compare what it started and planned.
+
+    Examples:
+        jobwise slurm check recording
+    """
     from jobwise.slurm.read.recording import read
 
     recording = read(folder)

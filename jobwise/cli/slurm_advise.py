@@ -26,7 +26,12 @@ def advise(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Advise this cluster: whose place a policy would change, whose limits are too long, lines for slurm.conf. Only reads."""
+    """Advise this cluster: whose place a policy would change, whose limits are too long, lines for slurm.conf. Only reads.
+
+    Examples:
+        jobwise slurm advise
+        jobwise slurm advise --folder live
+    """
     with outputs(folder, keep) as printed:
         c = sources.look(printed)
     diff, users, verdict, lacking = list[str](), list[Any](), "", ""

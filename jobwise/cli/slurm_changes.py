@@ -29,15 +29,15 @@ Replicas = Annotated[int, typer.Option("--replicas", min=0, max=100, help="Repli
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes that are tried at a site."""
+    """Changes: what is tried at a site."""
 
     change: Annotated[
         Optional[list[str]],
         typer.Option("--set", help="A line of slurm.conf, a partition, or a QOS: bf_window=2880, 'QOS=long MaxTRESPU=cpu=64'."),
     ] = None
-    nodes: Annotated[int, typer.Option("--nodes", help="So many nodes more (like the last one), or fewer.")] = 0
+    nodes: Annotated[int, typer.Option("--nodes", help="Add N nodes like the last one; below 0: remove them.")] = 0
     limits: Annotated[
-        Optional[str], typer.Option("--limits", help="Time limits of at most so many times the run time, e.g. 1.2x.")
+        Optional[str], typer.Option("--limits", help="Time limits of at most this multiple of the run time, e.g. 1.2x.")
     ] = None
 
 
@@ -52,7 +52,12 @@ def what_if(
     parallel: Parallel = Parallel(),
     output: Output = Output(),
 ) -> None:
-    """What a change would have done with the recorded jobs, against the simulated present."""
+    """What a change would have done with the recorded jobs, against the simulated present.
+
+    Examples:
+        jobwise slurm what-if site --nodes 2
+        jobwise slurm what-if site --set PriorityWeightAge=1000 --set bf_window=2880
+    """
     lines, nodes, limits = changing.change or [], changing.nodes, changing.limits
     if not (lines or nodes or limits or set(policy or []) - {"slurm"}):
         raise InputError("nothing changes; name a change: --set, --nodes, --limits, or another --policy")
@@ -77,7 +82,7 @@ def what_if(
 
 @dataclass(frozen=True)
 class TuneBudget:
-    """The bounds and the length of a search."""
+    """Search: its bounds and its length."""
 
     max_wait: Annotated[str, typer.Option("--max-wait", help="Bound on the longest wait, times the present one.")] = "1.2x"
     keep: Annotated[Optional[list[str]], typer.Option("--keep", help="A weight that stays: fairshare, age, size.")] = None
@@ -103,6 +108,9 @@ def tune(
     """Search settings of slurm.conf that would have done better: chosen on the first 70 % of the jobs, judged on the rest.
 
     Lines are proposed only where the simulation explains the recorded waits and the gain holds on the later jobs.
+
+    Examples:
+        jobwise slurm tune site --max-wait 1.2x --budget 1
     """
     out, resume = searching.out, searching.resume
     others = beside if beside is not None else ["smith-aged+slurm", "saf+slurm"]

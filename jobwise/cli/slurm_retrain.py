@@ -30,7 +30,7 @@ Retrain = Annotated[
     typer.Option(
         "--retrain",
         metavar="TIME",
-        help="So often (1d) train -p, a trained policy, anew; the new one ranks once it has won.",
+        help="Train -p, a trained policy, anew every TIME (1d); the new one ranks once it has won.",
     ),
 ]
 
@@ -55,7 +55,11 @@ def retrain(
     folder: Folder = None,
     as_json: Json = False,
 ) -> None:
-    """Train a policy anew on the jobs that have ended, replay the last weeks, and say which policy ranks from now on."""
+    """Train a policy anew on the jobs that have ended, replay the last weeks, and say which policy ranks from now on.
+
+    Examples:
+        jobwise slurm retrain --state steer
+    """
     place = Path(state) / "learnt"
     if back:
         number = roll_back(place)

@@ -28,7 +28,7 @@ from jobwise.slurm.client import Slurm
 
 Policy = Annotated[str, policy_option(help="Who would decide instead of Slurm.")]
 Every = Annotated[str, typer.Option("--every", metavar="TIME", help="Between two cycles: 10s, 1m.")]
-Cycles = Annotated[Optional[int], typer.Option("--cycles", min=1, help="End after so many; by default never.")]
+Cycles = Annotated[Optional[int], typer.Option("--cycles", min=1, help="End after N; by default never.")]
 SHOWN, SEEN = 20, "seen"  # rows of a table; the folder of a state folder with what Slurm's commands printed last
 
 
@@ -71,7 +71,11 @@ def watch(
     cycles: Cycles = None,
     served: Served = Served(),
 ) -> None:
-    """Watch this cluster: queue, expected starts, what a policy would start now. Only reads."""
+    """Watch this cluster: queue, expected starts, what a policy would start now. Only reads.
+
+    Examples:
+        jobwise slurm watch
+    """
     chosen, pause, shadow = resolve(policy), seconds(every, "--every"), Shadow()
     with closing(ClusterReader(Slurm())) as reader, stoppable("nothing is kept"), page(served) as board:
         sinks = [shadow, *shown(board, shadow), lines(lambda turn: _queue(shadow, turn))]
@@ -89,7 +93,11 @@ def shadow(
     served: Served = Served(),
     as_json: Json = False,
 ) -> None:
-    """Follow this cluster for days, writing nothing to it: a journal of predictions, and of what a policy wanted."""
+    """Follow this cluster for days, writing nothing to it: a journal of predictions, and of what a policy wanted.
+
+    Examples:
+        jobwise slurm shadow --state shadow
+    """
     pause = seconds(every, "--every")
     if report and not (Path(state) / "journal.sqlite").is_file():
         raise InputError(f"{state}: holds no journal; `jobwise slurm shadow --state {state}` begins one")
@@ -108,7 +116,7 @@ def shadow(
 
 
 def gained(state: Path, journal, policy: str):
-    """What the policy would have gained since the journal began; {"problem": …} where that cannot be told."""
+    """What the policy would have gained since the journal began; {"problem": …} where that is unknown."""
     chosen = resolve(policy)
     try:
         with progress("replay") as step:
@@ -148,7 +156,7 @@ def _told(journal, as_json: bool, change=None) -> None:
 
 
 def _by(scores: dict[str, dict[str, float]], by: str) -> None:
-    """A table of how well starts were foretold, where there is more than one partition, account or user."""
+    """A table of how well starts were predicted, where there is more than one partition, account or user."""
     if len(scores) < 2:
         return
     rows = []

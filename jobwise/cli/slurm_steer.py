@@ -31,7 +31,7 @@ from jobwise.slurm.client import Slurm
 
 @dataclass(frozen=True)
 class How:
-    """How far a policy has a say."""
+    """Limits: how far a policy has a say."""
 
     span: Annotated[int, typer.Option("--span", min=0, max=1_000_000_000, help="Points at most; 0: it alone decides.")] = 1000
     starve: Annotated[str, typer.Option("--starve", metavar="TIME", help="Who has waited longer is first.")] = "2d"
@@ -53,7 +53,7 @@ def steer(
     policy: Annotated[str, policy_option(help="Who ranks the queue.")] = "jobwise",
     how: How = How(),
     every: Annotated[str, typer.Option("--every", metavar="TIME", help="Between two cycles: 30s, 1m.")] = "30s",
-    cycles: Annotated[Optional[int], typer.Option("--cycles", min=1, help="End after so many; by default never.")] = None,
+    cycles: Annotated[Optional[int], typer.Option("--cycles", min=1, help="End after N; by default never.")] = None,
     retrain: Retrain = None,
     served: Served = Served(),
     token_file: Annotated[
@@ -62,7 +62,11 @@ def steer(
     ] = None,
     back: Annotated[bool, typer.Option("--undo", help="Only give all jobs the factors that they had before.")] = False,
 ) -> None:
-    """Steer this cluster by site factors; ends with Ctrl-C or a file `stop` in the state folder, and gives all factors back."""
+    """Steer this cluster by site factors; ends with Ctrl-C or a file `stop` in the state folder, and gives all factors back.
+
+    Examples:
+        jobwise slurm steer --state steer --dry-run
+    """
     pause, settings = seconds(every, "--every"), how.settings()
     if back:
         slurm = Slurm()
@@ -98,7 +102,7 @@ def _news(turn, dry: bool) -> None:
 
 @contextmanager
 def _foretold(board, s):
-    """The sinks that show each look on a page: starts as they are expected, and how well they were foretold, by a journal
+    """The sinks that show each look on a page: starts as they are expected, and how well they were predicted, by a journal
     beside the audit log."""
     if board is None:
         yield []

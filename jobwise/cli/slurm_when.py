@@ -32,7 +32,7 @@ Sooner = Annotated[bool, typer.Option("--sooner", help="What would start sooner,
 
 @contextmanager
 def outputs(folder: str | None, keep: str | None) -> Iterator[Path]:
-    """A folder with what Slurm's commands print: the one that is named, else one that is filled now, and kept as `keep`. Raises
+    """A folder with what Slurm's commands print: the named one, else a new one, filled now and kept as `keep`. Raises
     InputError."""
     if folder and keep:
         raise InputError("--folder reads a folder, --keep writes one; name one of them")
@@ -98,7 +98,12 @@ def when(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """When will waiting jobs of this cluster start, and why do they wait?"""
+    """When will waiting jobs of this cluster start, and why do they wait?
+
+    Examples:
+        jobwise slurm when
+        jobwise slurm when --folder live
+    """
     with outputs(folder, keep) as printed:
         cluster = sources.look(printed)
     user = getpass.getuser() if mine else user
@@ -130,7 +135,12 @@ def fits(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """When would a job start that has not been submitted yet, and what would start sooner?"""
+    """When would a job start that has not been submitted yet, and what would start sooner?
+
+    Examples:
+        jobwise slurm fits --procs 32 --time 2h
+        jobwise slurm fits --procs 32 --time 2h --folder live
+    """
     from collections import Counter
 
     limit = seconds(time, "--time")

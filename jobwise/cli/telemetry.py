@@ -44,7 +44,7 @@ def _simulated(source: str):
 def _open(source: str, metrics: list[str] | None, node: str | None, last: str, step: float, column: str | None = None):
     needs("forecast", "pandas", "sklearn")
     if not step <= 1e9:
-        raise InputError(f"--step {step:g}: so many seconds are no step")
+        raise InputError(f"--step {step:g}: a step is 0 s or more")
     if simulated := _simulated(source):
         return _some(simulated[0], metrics, node, step)
     if source.startswith(("http://", "https://")):
@@ -81,7 +81,11 @@ def read(
     column: Column = None,
     force: Force = False,
 ) -> None:
-    """Read telemetry, put it in order, and write one table: time, node, metric, value."""
+    """Read telemetry, put it in order, and write one table: time, node, metric, value.
+
+    Examples:
+        jobwise telemetry read nodes.csv --out nodes.parquet
+    """
     check_outputs(source, out, force=force, ending=".csv .csv.gz .parquet")
     t = _open(source, metric, node, last, step, column)
     write(t, out)
@@ -93,7 +97,11 @@ def info(
     source: Source, metric: Metric = None, node: Node = None, last: Last = "1d", step: Step = 0.0, column: Column = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """What there is: nodes, metrics, how far apart samples are, gaps, and what was wrong with them."""
+    """What there is: nodes, metrics, how far apart samples are, gaps, and what was wrong with them.
+
+    Examples:
+        jobwise telemetry info nodes.csv
+    """
     if source.startswith(("http://", "https://")) and not metric:
         names = Prometheus.of(source).metrics()
         print_json({"metrics": names}) if as_json else print("\n".join(map(plain, names)))
@@ -120,7 +128,7 @@ def _notes(t) -> None:
 
 @dataclass(frozen=True)
 class Range:
-    """The samples that a command reads."""
+    """Samples: what a command reads."""
 
     metric: Metric = None
     last: Last = "1d"
@@ -130,7 +138,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Week(Range):
-    """Which samples are read: by default those of a week."""
+    """Samples: what is read; by default those of a week."""
 
     last: Last = "7d"
 
@@ -151,7 +159,11 @@ def forecast(
     parallel: Parallel = Parallel(),
     output: Output = Output(),
 ) -> None:
-    """Forecast every series with several models, choose one for each, and measure it on the last fifth of the series."""
+    """Forecast every series with several models, choose one for each, and measure it on the last fifth of the series.
+
+    Examples:
+        jobwise telemetry forecast nodes.csv
+    """
     if out:
         check_outputs(source, out, force=output.force, ending=".svg .png .pdf")
     if not re.fullmatch(r"\d+(,\d+)*", horizons) or not (steps := sorted({int(h) for h in horizons.split(",")}))[0]:
@@ -190,7 +202,11 @@ def risk(
     output: Output = Output(),
 ) -> None:
     """How likely is each node to fail soon: models learnt from telemetry and failures, measured on the last fifth of the
-    time."""
+    time.
+
+    Examples:
+        jobwise telemetry risk nodes.csv --failures failures.csv
+    """
     if out:
         check_outputs(source, out, force=output.force, ending=".csv")
     t = _open(source, samples.metric, None, samples.last, samples.step, samples.column)

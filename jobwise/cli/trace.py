@@ -42,7 +42,11 @@ if TYPE_CHECKING:
 
 
 def info(log: Log, procs: Procs = None, as_json: Json = False) -> None:
-    """What is in a log: counts, gaps, run times, sizes, load, quality of the users' estimates."""
+    """What is in a log: counts, gaps, run times, sizes, load, quality of the users' estimates.
+
+    Examples:
+        jobwise trace info log.swf.gz
+    """
     w = open_log(log, procs)
     numbers, site = statistics(w), recorded(w)
     if as_json:
@@ -72,7 +76,7 @@ def info(log: Log, procs: Procs = None, as_json: Json = False) -> None:
 
 @dataclass(frozen=True)
 class LogChanges:
-    """The changes that are made to a log on the way."""
+    """Changes: what is made of a log on the way."""
 
     begin: Annotated[Optional[float], typer.Option("--begin", help="Days from the first submit: window begins.")] = None
     end: Annotated[Optional[float], typer.Option("--end", help="Days from the first submit: window ends.")] = None
@@ -80,9 +84,9 @@ class LogChanges:
         Optional[float], typer.Option("--split", help="Split in time: OUT gets the first share, OUT.rest the others.")
     ] = None
     replicate: Annotated[
-        int, typer.Option("--replicate", min=1, max=10_000, help="Copies of every job, on a machine so many times as large.")
+        int, typer.Option("--replicate", min=1, max=10_000, help="Copies of every job, on a machine N times as large.")
     ] = 1
-    jitter: Annotated[float, typer.Option("--jitter", min=0, help="Move submits by up to so many seconds.")] = 0.0
+    jitter: Annotated[float, typer.Option("--jitter", min=0, help="Move submits by up to X s.")] = 0.0
     merge: Annotated[Optional[list[str]], typer.Option("--merge", help="Another log to merge in; repeat it.")] = None
 
 
@@ -95,7 +99,12 @@ def convert(
     force: Force = False,
     seed: Seed = 0,
 ) -> None:
-    """Write a log as SWF or Parquet, transformed on the way."""
+    """Write a log as SWF or Parquet, transformed on the way.
+
+    Examples:
+        jobwise trace convert log.swf.gz log.parquet
+        jobwise trace convert log.swf.gz part.swf.gz --jobs 1000
+    """
     c, split = changes, changes.split
     check_outputs(log, out, *(_rest(out) for _ in [split] if split is not None and out != "-"), force=force)
     w = open_log(log, part.procs, part.jobs)
@@ -131,7 +140,7 @@ def _write(w: Workload, out: str) -> None:
 
 @dataclass(frozen=True)
 class JobModel:
-    """The model that generates jobs."""
+    """Model: what generates jobs."""
 
     model: Annotated[
         str, typer.Option("--model", help="'lublin', or 'campaigns': users with series of jobs and loose requests.")
@@ -154,7 +163,11 @@ def generate(
     force: Force = False,
     seed: Seed = 0,
 ) -> None:
-    """Generate a log with the Lublin-Feitelson model, or one of users with campaigns."""
+    """Generate a log with the Lublin-Feitelson model, or one of users with campaigns.
+
+    Examples:
+        jobwise trace generate made.swf.gz --jobs 5000 --procs 256 --load 0.9
+    """
     check_outputs("-", out, force=force)
     if how.model not in ("lublin", "campaigns"):
         raise unknown("model", how.model, ("lublin", "campaigns"))
@@ -204,7 +217,11 @@ def forecast(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """How well can run times be foretold on this log? Requests, history, boosted quantiles, judged on the last 30 %."""
+    """How well can run times be predicted on this log? Requests, history, boosted quantiles, judged on the last 30 %.
+
+    Examples:
+        jobwise trace forecast log.swf.gz
+    """
     needs("forecast", "lightgbm")
     check_outputs(log, report, force=force, ending=".html .htm")
     w = open_log(log, procs, jobs)
@@ -217,5 +234,9 @@ def sacct_command(
     start: Annotated[str, typer.Option("--start", help="First day, YYYY-MM-DD.")] = "2026-01-01",
     end: Annotated[str, typer.Option("--end", help="Last day, or 'now'.")] = "now",
 ) -> None:
-    """Print the command that writes a Slurm site's job log in the form `jobwise` reads."""
+    """Print the command that writes a Slurm site's job log in the form `jobwise` reads.
+
+    Examples:
+        jobwise trace sacct-command
+    """
     print(command(start, end))

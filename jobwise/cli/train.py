@@ -26,11 +26,11 @@ KNOWN = f"Published: {', '.join(published())}. Ours: {', '.join(x for x in syste
 
 @dataclass(frozen=True)
 class Training:
-    """How long, how often and with what a system is trained."""
+    """Training: how long, how often and with what."""
 
     preset: Annotated[str, typer.Option("--preset", help="smoke (seconds), small (minutes), paper.")] = "small"
     config: Annotated[Optional[str], typer.Option("--config", help="TOML file with keys to change.")] = None
-    seeds: Annotated[int, typer.Option("--seeds", min=1, max=1000, help="Train so many times; the best is kept.")] = 1
+    seeds: Annotated[int, typer.Option("--seeds", min=1, max=1000, help="Train N times; the best is kept.")] = 1
     seed: Annotated[Optional[int], typer.Option("--seed", min=0, max=2**30, help="Default: 0.")] = None
     choices: Annotated[Optional[int], typer.Option("--choices", min=1, help="Budget: choices made.")] = None
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps or auto.")] = "auto"
@@ -53,8 +53,13 @@ def train(
     part: LogPart = LogPart(),
     as_json: Json = False,
 ) -> None:
-    """Learn a policy from the first 70 % of a log, or from generated jobs (deeprm, cush and others); `evaluate` has the
-    rest. The name of a published system trains its agent; with a + it is ours (deeprm+)."""
+    """Learn a policy from a log, or from generated jobs. Of a log the first 70 % are learnt from; `evaluate` judges on the
+    rest. The name of a published system trains its agent; with a + it is ours (deeprm+).
+
+    Examples:
+        jobwise train perjob log.swf.gz --out runs/mine --preset smoke
+        jobwise train deeprm --out runs/deeprm --preset smoke
+    """
     made = _checked(system, log, out, part.whole)
     w = None if log is None else open_log(log, part.procs, part.jobs, part.load, made)
     settings = configure(system, w, training.preset)

@@ -58,7 +58,12 @@ def warm_up(
     ] = None,
     workers: Annotated[int, typer.Option("--workers", min=0, help="Processes. 0: one a core.", show_default="cores")] = 0,
 ) -> None:
-    """Compile what first use would compile, in several processes: once after an installation or an update."""
+    """Compile the simulator ahead of its first use. Once after an installation or an update; in several processes.
+
+    Examples:
+        jobwise warm-up
+        jobwise warm-up recommended --workers 1
+    """
     for name in families or ():
         if name not in FAMILIES:
             raise unknown("family of kernels", name, FAMILIES)

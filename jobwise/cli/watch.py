@@ -1,4 +1,4 @@
-"""`jobwise watch`: a scheduler fills the machine, as a film."""
+"""`jobwise watch`: a scheduler fills the machine, as an animation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,13 @@ def watch(
     ] = None,
     force: Force = False,
 ) -> None:
-    """Film a policy of a world of rows (time slots, GPUs, nodes), or a scheduler on a day of a log: the cluster over time."""
+    """Draw an animation of a cluster over time. It shows a policy on generated jobs (time slots, GPUs, nodes), or a scheduler
+    on a day of a log.
+
+    Examples:
+        jobwise watch gpus:slot --out gpus.gif
+        jobwise watch saf+easy --log log.swf.gz --day 3 --out day.gif
+    """
     from jobwise.report.film import film
 
     check_outputs("-", out, force=force, ending=".gif")
@@ -65,7 +71,7 @@ def _played(run: str, on_log: bool):
     if rule and first in systems():
         config = configure(first, None, "small")
         if not hasattr(config, "rule"):
-            raise InputError(f"{run}: {first} learns from logs; films are of worlds of rows")
+            raise InputError(f"{run}: {first} learns from logs; animations show generated jobs alone")
         return config, config.rule(rule)
     for spec in specs.values():
         if not on_log and spec.bare and run.partition("+")[0] in spec.policies.DOCS and not Path(run).exists():
@@ -79,7 +85,7 @@ def _played(run: str, on_log: bool):
 
 
 def _of_log(run: str, policy, log: str | None, day: float | None, frames: int, out: str) -> None:
-    """Film a scheduler on a day of a log of a pool. Raises InputError."""
+    """Animate a scheduler on a day of a log of a pool. Raises InputError."""
     from jobwise.report.film import film_of_log
     from jobwise.report.gantt import busiest
 
@@ -87,7 +93,7 @@ def _of_log(run: str, policy, log: str | None, day: float | None, frames: int, o
         raise InputError(f"{run}: schedules logs; name one with --log")
     w = open_log(log, None)
     if not w.cluster.is_pool:
-        raise InputError(f"{log}: films of logs are of pools of processors; this machine is none")
+        raise InputError(f"{log}: animations of logs show pools of processors; this machine is none")
     if day is not None and day * 86_400 > float(w.jobs["submit"][-1]):
         raise InputError(f"day {day:g} is not in the log; it has days 0 to {w.jobs['submit'][-1] / 86_400:.0f}")
     with progress("simulating") as show:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Served:
-    """Where a page is served, and to whom."""
+    """Page: where it is served, and to which viewers."""
 
     web: Annotated[
         Optional[str],
@@ -81,7 +81,7 @@ def page(
 
 
 def shown(board: Board | None, shadow: Shadow, settings: SteerSettings | None = None) -> list[Sink]:
-    """The sink that shows each look, as a shadow has foretold it, on a page; none without a page."""
+    """The sink that shows each look, with a shadow's predictions, on a page; none without a page."""
     if board is None:
         return []
     from jobwise.live.sinks.page.board import Shown

@@ -108,7 +108,12 @@ def when(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """When will waiting jobs start, at a moment of a log? Medians, intervals, and what would start sooner."""
+    """When will waiting jobs start, at a moment of a log? Medians, intervals, and what would start sooner.
+
+    Examples:
+        jobwise when log.swf.gz --at 3d -p fcfs+easy
+        jobwise when log.swf.gz --at 3d --job 900 --sooner
+    """
     chosen = resolve(policy)
     w = open_log(log, procs, jobs)
     more = None

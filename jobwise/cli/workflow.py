@@ -36,7 +36,11 @@ def _read(file: str, counts: list[str] | None):
 
 
 def info(file: File, count: Counts = None, procs: Cores = 64, as_json: Json = False) -> None:
-    """What is in a workflow: tasks, edges, levels, work, critical path, and how long it takes on a cluster."""
+    """What is in a workflow: tasks, edges, levels, work, critical path, and how long it takes on a cluster.
+
+    Examples:
+        jobwise workflow info montage.json.gz
+    """
     w = _read(file, count)
     procs = max(procs, int(w.tasks["cores"].max()))
     numbers = w.summary() | {"processors": procs, "shortest_schedule": max(w.critical_path, w.work / procs)}
@@ -58,7 +62,11 @@ def draw(
     procs: Cores = 64,
     force: Force = False,
 ) -> None:
-    """Draw a workflow: levels, what tasks need most of, the critical path."""
+    """Draw a workflow: levels, what tasks need most of, the critical path.
+
+    Examples:
+        jobwise workflow draw montage.json.gz --out montage.svg
+    """
     from jobwise.report.graph import draw as picture
 
     check_outputs(file, out, force=force, ending=".svg .png .pdf")
@@ -72,12 +80,16 @@ def convert(
     out: Annotated[str, typer.Argument(metavar="OUT", help="File to write: .json (WfFormat 1.5) or .dot (Graphviz).")],
     count: Counts = None,
     bundle: Annotated[
-        int, typer.Option("--bundle", min=1, help="Put up to so many tasks of a level and class into one parallel task.")
+        int, typer.Option("--bundle", min=1, help="Put up to N tasks of a level and class into one parallel task.")
     ] = 1,
     procs: Cores = 64,
     force: Force = False,
 ) -> None:
-    """Convert a workflow to WfFormat or to Graphviz."""
+    """Convert a workflow to WfFormat or to Graphviz.
+
+    Examples:
+        jobwise workflow convert montage.json.gz montage.swf
+    """
     from jobwise.report.graph import dot
 
     check_outputs(file, out, force=force, ending=".json .dot")

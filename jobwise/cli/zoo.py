@@ -15,7 +15,11 @@ def zoo(
     name: Annotated[Optional[str], typer.Argument(help="One of them. Default: all.", show_default=False)] = None,
     as_json: Json = False,
 ) -> None:
-    """List policies that come trained, or show the card of one: its log, its training, its results, its limits."""
+    """List policies that come trained, or show the card of one. A card has its log, its training, its results, its limits.
+
+    Examples:
+        jobwise zoo
+    """
     shown = cards()
     if name is not None:
         name = name.removeprefix(PREFIX)

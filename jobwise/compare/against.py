@@ -1,4 +1,4 @@
-"""Policies against the best rules of a comparison: the one that was best on the earlier jobs, and the best in hindsight."""
+"""Policies against the best rules of a comparison: the best of the earlier jobs, and the best in hindsight."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ one that does best on the very jobs of the comparison: nobody could have known i
 by: the geometric mean over windows, or, with a bound on the longest wait, over blocks of the continuous replay, among the rules
 that keep the bound in every replica.
 
-The whole table has 13 orders × 3 ways of backfilling × (no guard, one of 4, an express lane, a promise about waits, or
+The whole table has 13 orders × 3 ways of backfilling × (no guard, one of 4, a short-job lane, start deadlines, or
 both); nothing in it is learnt. It is searched in three rounds: all orders ×
 backfillings on a few windows, the best of them there under every guard, and the best dozen of all on all windows and replicas.
 Orders that no site would choose (last come first, longest first, random) are not in it.
@@ -42,7 +42,7 @@ DEEP = 300.0  # jobs waiting on average: beyond it conservative backfilling take
 
 
 def guarded(rule: str, pool: bool = True, bounded: bool = False) -> list[str]:
-    """The rule under every guard, where waits are `bounded` also with a promise about them."""
+    """The rule under every guard, where waits are `bounded` also with start deadlines."""
     more = (PROMISED if bounded else (LANE,)) if pool and not rule.endswith("conservative") else ()
     return [f"{rule}+{guard}" for guard in (*FIXED, *more)]
 

@@ -1,4 +1,4 @@
-"""What a bound on waits costs: each scheduler again under promises of several bounds, in continuous replays."""
+"""What a bound on waits costs: each scheduler again under start deadlines of several bounds, in continuous replays."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ BOUNDS = (1.0, 1.1, 1.2, 1.5, 2.0)
 
 
 class AtBound(NamedTuple):
-    """A scheduler under a promise of `bound`: means over replays, and the largest multiple of the first scheduler's longest
-    wait."""
+    """A scheduler under start deadlines of `bound`: means over replays, and the largest multiple of the longest wait of the
+    first scheduler."""
 
     bound: float
     bounded_slowdown: float
@@ -35,8 +35,8 @@ def curves(
     first: Sequence[dict[str, float]],
     settings: dict,
 ) -> dict[str, list[AtBound]]:
-    """Return {name: its curve} for those policies that may have a promise, where the queue is not too deep. `parts`: replays;
-    `first`: summaries of the first scheduler in them."""
+    """Return {name: its curve} for those policies that may have start deadlines, where the queue is not too deep. `parts`:
+    replays; `first`: summaries of the first scheduler in them."""
     if not parts[0].cluster.is_pool or (parts[0].jobs["unmet"] > 0).any() or first[0]["queue_length"] > DEEP:
         return {}
     promised: dict[str, list[Scheduler]] = {}
@@ -56,7 +56,7 @@ def curves(
 
 
 def _at(parts: Shared, first: Sequence[dict[str, float]], settings: dict, promised: tuple[Scheduler, float]) -> AtBound:
-    """A scheduler under a promise, in all replays."""
+    """A scheduler under start deadlines, in all replays."""
     policy, bound = promised
     summaries = [simulate(w, policy, **settings).summary() for w in parts.get()]
     ratios = [max(a["max_wait"], 1.0) / max(b["max_wait"], 1.0) for a, b in zip(summaries, first, strict=True)]

@@ -54,7 +54,7 @@ class Comparison:
     their records. `first_row`: [W] first job of each window, in the workload. `marks`: P texts: which rule is the fair
     best, which the best in hindsight. `fair`: place of the fair best, if known; `joined`: how many such rules nobody had
     asked for. `notes`: what a reader must know of these policies and this log; `cautions`: those of them that are to be
-    read before any number. `curves`: policies under promises of several bounds.
+    read before any number. `curves`: policies under start deadlines of several bounds.
     """
 
     workload: Workload
@@ -240,8 +240,9 @@ HEADS = ("scheduler", "mean slowdown", "change [95 %]", "longest wait h", "x ref
 
 
 def hours(seconds: float) -> str:
-    """Return seconds as hours: "0.4", "134.9", "12,356"."""
-    return f"{seconds / 3600:,.1f}" if seconds < 3.6e6 else f"{seconds / 3600:,.0f}"
+    """Return seconds as hours: "0.004", "0.4", "134.9", "12,356"."""
+    h = seconds / 3600
+    return f"{h:,.0f}" if h >= 1000 else f"{h:,.1f}" if h >= 0.1 or h < 0.0005 else f"{h:.3f}"
 
 
 def _times(x: float) -> str:

@@ -3,7 +3,7 @@
 The *effect* of a policy against another is the mean, over blocks of two consecutive windows, of log(ours / base), averaged
 over time-shifted replicas: exp of it is a ratio of geometric means. Its 95 % interval is Student's t over blocks. Neighbouring
 windows share a congestion, blocks do less; logarithms keep one window from carrying the mean. The ratio of totals (what a
-site's mean would have been) is told beside it, with the share of the largest window. Checked by `python -m
+site's mean would have been) stands beside it, with the share of the largest window. Checked by `python -m
 benchmarks.intervals`.
 """
 
@@ -85,7 +85,7 @@ def effect(d: np.ndarray, least: int = LEAST) -> Effect:
 
 
 def _by_t(d: np.ndarray, mean: float, error: float, free: float) -> Effect:
-    """The effect with Student's t of so many degrees of freedom."""
+    """The effect with Student's t of `free` degrees of freedom."""
     half = float(stdtrit(free, 0.975)) * error
     p = 2 * float(stdtr(free, -abs(mean) / error))
     low, high = (exp(min(max(x, -50.0), 50.0)) - 1 for x in (mean - half, mean + half))

@@ -62,7 +62,7 @@ def compare(
         Judge on the jobs between these shares of the log alone. With `since` > 0 the rule that was best on the jobs before
         joins as the fair best, and, unless `hindsight` is False, the rule that is best on the judged jobs.
     max_wait : float
-        Those two are chosen among rules whose longest wait is at most so many times that of FCFS with EASY.
+        Those two are chosen among rules whose longest wait is at most this multiple of that of FCFS with EASY.
     window_jobs : int, optional
         Jobs of a window; by default 1,024, fewer where the log is short.
     replicas : int
@@ -76,9 +76,9 @@ def compare(
     hindsight, earlier : bool or Baselines
         What rules did on the judged jobs, and on the jobs before, where that is known; False: such rules do not join.
     trade_off : bool
-        Also replay each scheduler that may make a promise under several bounds (`Comparison.curves`).
+        Also replay each scheduler that may have start deadlines under several bounds (`Comparison.curves`).
     progress : callable, optional
-        Called now and then with (replays done, replays; 0 while rules are searched, for nobody knows how many will be tried).
+        Called now and then with (replays done, replays; 0 while rules are searched: their number is unknown).
 
     Returns
     -------

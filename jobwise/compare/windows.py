@@ -23,13 +23,13 @@ NUMBERS = ("bounded_slowdown", "wait", "p95_wait", "max_wait", "utilisation")
 
 
 def size_for(jobs: int) -> int:
-    """Jobs per window of a log of so many: SIZE; where that makes fewer than 16 windows fewer jobs, so that there are 16, or,
-    of a log of less than 16 LEAST jobs, 12."""
+    """Jobs per window of a log of `jobs` jobs: SIZE; where that makes fewer than 16 windows fewer jobs, so that there are 16,
+    or, of a log of less than 16 LEAST jobs, 12."""
     return max(min(SIZE, jobs // 16), min(LEAST, jobs // 12), min(2, jobs))
 
 
 def begins(first: int, last: int, size: int, most: int | None = None) -> np.ndarray:
-    """[W] first rows of the windows of `size` jobs in rows first .. last - 1; `most`: so many of them, evenly spread."""
+    """[W] first rows of the windows of `size` jobs in rows first .. last - 1; `most`: that many of them, evenly spread."""
     rows = np.arange(first, last - size + 1, size)
     return rows if most is None or len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(int)]
 

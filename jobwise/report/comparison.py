@@ -42,7 +42,7 @@ def result(
     c : Comparison
         What was compared.
     learnt : sequence of int
-        The places of learnt schedulers; the last one is the one that the answer and the report are about.
+        The places of learnt schedulers; the answer and the report are about the last one.
     other : Comparison, optional
         The same schedulers with jobs ended at their request, or not.
     ended : bool
@@ -209,8 +209,8 @@ TRADE_OFF = (
     "joins what no other scheduler beats on both axes. Diamond: the reference."
 )
 BOUNDS = (
-    "Each scheduler that may have a promise, without its guard, under several bounds: a job goes ahead of others only "
-    "while all can start within so many times the longest wait under fcfs+easy so far. A point is a bound; x: the largest "
+    "Each scheduler that may have start deadlines, without its guard, under several bounds. A job goes ahead of others only "
+    "while all can start within this multiple of the longest wait under fcfs+easy so far. A point is a bound; x: the largest "
     "multiple of the first scheduler's longest wait over all replays. Choose a bound knowing its price."
 )
 OVER_TIME = "Share of processors in use, and jobs waiting, while jobs arrive (averages over {:.1f} days)."

@@ -253,7 +253,7 @@ def trade_off(c: Comparison) -> str:
 
 
 def bounds(c: Comparison) -> str:
-    """Mean bounded slowdown against longest wait of each scheduler under promises of several bounds, a curve each."""
+    """Mean bounded slowdown against longest wait of each scheduler under start deadlines of several bounds, a curve each."""
 
     def draw(figure: plt.Figure) -> None:
         ax = figure.subplots()
@@ -350,7 +350,7 @@ def learning(metrics_file: str | Path) -> str:
 
 
 def running_jobs(curves: dict[str, list[float]]) -> str:
-    """Share of time with at most so many jobs running, one curve per log."""
+    """Share of time with at most x jobs running, one curve per log."""
 
     def draw(figure: plt.Figure) -> None:
         axes = figure.add_subplot()

@@ -1,4 +1,4 @@
-"""Films: of a world on a grid of time, its picture row after row; of a pool under a scheduler, hour after hour."""
+"""Animations: of a world on a grid of time, its picture row after row; of a pool under a scheduler, hour after hour."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def film(w: Workload, policy: Chooser, out: str | Path, rows: int = 120, restart
 
 
 def film_of_log(r: Record, out: str | Path, frames: int, day: float) -> int:
-    """Write an animated GIF of a day of a schedule on a pool, so many frames; how many. Raises InputError."""
+    """Write an animated GIF of a day of a schedule on a pool, `frames` of them; how many. Raises InputError."""
     j, total = r.jobs, float(r.cluster.processors)
     share, pictures = j["request"][:, 0] / total, []
     for now in day * DAY + np.arange(frames) / frames * DAY:
