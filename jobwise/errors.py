@@ -42,9 +42,9 @@ def naming(where: str) -> Iterator[None]:
         raise InputError(f"{where}: {error}") from None
 
 
-def failed(error: BaseException, fields: Iterable[str]) -> str:
-    """Return the error of a user's own function in words; with all fields where it asked for an unknown field of jobs."""
-    known = f"; fields of jobs: {', '.join(fields)}" if "no field of name" in str(error) else ""
+def failed(error: BaseException, fields: Iterable[str], of: str = "jobs") -> str:
+    """Return the error of a user's own function in words; with all fields `of` what it has where it asked for another."""
+    known = f"; fields of {of}: {', '.join(fields)}" if "no field of name" in str(error) else ""
     return f"{type(error).__name__}: {error}{known}"
 
 

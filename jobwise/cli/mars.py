@@ -13,7 +13,7 @@ from jobwise.cli.groups import grouped
 from jobwise.cli.mars_options import SLEEP, Avoided, ByMars, Countable, Tasks, weights_of
 from jobwise.cli.options import Json, policy_option
 from jobwise.cli.progress import progress
-from jobwise.cli.tables import complain, print_json, print_table
+from jobwise.cli.tables import complain, print_json, print_table, say
 from jobwise.cluster import pool, resources
 from jobwise.errors import InputError, Interrupted
 from jobwise.files import own_folder
@@ -85,35 +85,46 @@ def run(
     ) as following:  # fmt: skip
         if not prepare and all(t.state == "done" for t in following.tasks):
             complain(f"{state}: all {len(w):,} tasks were done already; another --state runs them again")
+        before = following.summary()["submitted"]
         try:
             with progress(f"{len(w):,} tasks") as show:
                 engines.follow(following, show)
         except KeyboardInterrupt:
             raise Interrupted("what was submitted runs on, and the same command goes on from here") from None
         summary, ran = following.summary(), outcomes(following, flows)
+        if prepare and summary["submitted"] == before and summary["done"]:
+            complain(f"{state}: all {summary['done']:,} tasks were done already; another --state runs them again")
     result = {"policy": decides.name if policy == "mars" else chosen, "on": on} | summary
     if by_mars.models is not None:
         result["model"] = ", ".join(dict.fromkeys(x for x in decides.models if x)) or "none"
         result["learnt"] = ", ".join(_teach(by_mars, flows, ran, w.cluster)) if by_mars.learn else ""
-    _print(result | {"cost": summary["work"] / 3600.0 * price}, engines, as_json)
+    _print(result | {"cost": summary["work"] / 3600.0 * price}, engines, as_json, policy)
     if broken := result["edges_not_kept"]:
         complain(f"{broken:,} of {result['edges']:,} edges were not kept: a task began before one that it needs had ended")
     if result["failed"] or result["never_run"] or broken or engines.is_failed():
         raise typer.Exit(1)
 
 
-def _print(result: dict, engines: Any, as_json: bool) -> None:
-    """Print what a run came to."""
+def _print(result: dict, engines: Any, as_json: bool, chosen: str) -> None:
+    """Print what a run came to; `chosen`: the policy as it was asked for."""
     for note in engines.notes():
         complain(note)
     if as_json:
         print_json(result | ({"outputs": engines.outputs()} if engines.desks else {}))
     else:
         units = {"makespan": "s", "since_begin": "s", "work": "core-s"}
+        shown = {k: v for k, v in result.items() if k not in ("workflow", "on") and (v or k not in RARE)}
         rows = [
-            [k.replace("_", " "), f"{v:,.1f}" if isinstance(v, float) else f"{v}", units.get(k, "")] for k, v in result.items()
+            [k.replace("_", " "), f"{v:,.1f}" if isinstance(v, float) else f"{v}", units.get(k, "")] for k, v in shown.items()
         ]
+        if chosen != result["policy"]:
+            rows[0][1] += f" ({chosen})"
         print_table(f"{result['workflow']} on {result['on']}", ["what", "value", "unit"], rows)
+        for line in engines.places():
+            say(line)
+
+
+RARE = ("failed", "never_run", "edges_not_kept", "cost", "work", "learnt")  # shown where they are not 0
 
 
 def _machine(manager: Any, flows: list, io: int) -> Any:

@@ -21,6 +21,7 @@ from jobwise.workloads import dnn, gpu
 from jobwise.workloads.source import POOLED
 from jobwise.workloads.source import open_log as read
 from jobwise.workloads.transform import first, scale_load
+from jobwise.workloads.transform import load as load_of
 
 
 def policies_like(incomplete: str) -> list[str]:
@@ -152,6 +153,13 @@ def noticed(w) -> None:
     """What the reader noticed of a log, on standard error: sizes that were guessed, requests that are missing."""
     for reason, n in w.notes.items():
         complain(f"{w.name}: " + (reason if "guessed" in reason else f"{n:,} jobs {reason}"), "note")
+    if (offered := load_of(w)) > OVERLOAD:
+        complain(
+            f"{w.name}: offered load {offered:.2f}: the jobs need more than the machine has, so waits grow to the end", "note"
+        )
+
+
+OVERLOAD = 1.05  # of an offered load: from here on a queue never ends
 
 
 def times(text: str | None, option: str = "--max-wait") -> float | None:

@@ -48,8 +48,8 @@ def simulate(
     """Replay a log under one scheduler.
 
     Examples:
-        jobwise simulate sjf+easy log.swf.gz
-        jobwise simulate saf+easy+guard24h log.swf.gz --out schedule.csv
+        jobwise simulate log.swf.gz -p sjf+easy
+        jobwise simulate log.swf.gz -p saf+easy+guard24h --out schedule.csv
     """
     from jobwise.simulate import simulate as replay
 

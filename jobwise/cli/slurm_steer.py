@@ -88,15 +88,18 @@ def steer(
         page(served, token=token_file, stop=s.state.stop, audit=s.state.audit) as board,
         _foretold(board, s) as on_page,
     ):
-        sinks = [s, *on_page, lines(lambda turn: _news(turn, settings.dry)), learns]
+        if settings.dry:
+            say(f"nothing is written to Slurm; {s.state.audit} says of each job what would be, and why; Ctrl-C ends it")
+        sinks = [s, *on_page, lines(lambda turn: _news(turn, settings.dry, s.order)), learns]
         goes_on = Cycle(reader, learns.policy, sinks).run(pause, cycles)
     if not goes_on:  # a guard rail has ended it
         raise typer.Exit(1)
 
 
-def _news(turn, dry: bool) -> None:
-    """Say in a line what a look has changed."""
+def _news(turn, dry: bool, order: list[int]) -> None:
+    """Say in a line what a look has changed, and the three jobs that the policy has first."""
     changed = f"{'would change' if dry else 'changed'} {turn.changed:,}"
+    changed += f"; first: {', '.join(map(str, order[:3]))}" if order else ""
     say(f"cycle {turn.n:,}: {len(turn.now.waiting):,} wait, {changed}" + (f"; {turn.problem}" if turn.problem else ""))
 
 

@@ -154,6 +154,9 @@ def _say(rows: list[dict]) -> None:
         say(f"{r['policy']}: {text} ({r['choices']:,} choices)")
         if note := short(r):
             say(f"note: {r['policy']} {note}")
+    if len(rows) > 1:
+        kept = min(rows, key=lambda r: r["validation"])
+        say(f"{Path(kept['policy']).parent} stands for {kept['policy']}, the best of them; each seed keeps other jobs back.")
 
 
 def _toml(path: str | None) -> dict:

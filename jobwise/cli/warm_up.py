@@ -86,8 +86,8 @@ def warm_up(
                     raise InputError("a worker was killed: is there memory for all of them? --workers 1 takes least") from None
             compiled = count.get_obj().value  # without its lock: a worker that was killed may hold it
             if show and compiled:
-                expected = total if compiled < 0.9 * total else 0  # the table may be of other versions of the libraries
-                show(compiled, expected, f"functions ({', '.join(list(left.values())[:3])})")
+                names = ", ".join(list(left.values())[:3])
+                show(0, 0, f"{compiled:,} of about {total:,} functions ({names})")  # they take unequal times: no time left
     summary = f"ready in {time.monotonic() - begun:.0f} s: {compiled} functions compiled, kept in {FOLDER or 'no folder'}"
     print(summary, file=sys.stderr, flush=True)
 

@@ -17,7 +17,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from jobwise.errors import InputError, unknown
+from jobwise.errors import InputError, failed, raised_in, unknown
 from jobwise.sim.state import from_older
 from jobwise.workload import Workload
 from jobwise.worlds import EpisodeWorld
@@ -165,7 +165,11 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     def rewards(self) -> np.ndarray:
         """[E] the rewards of the last choices. Raises InputError where the reward function returned something else."""
-        values = np.asarray(self.reward(self.intervals))
+        try:
+            values = np.asarray(self.reward(self.intervals))
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, ZeroDivisionError) as error:
+            why = failed(error, self.intervals.dtype.names or (), "transitions")
+            raise InputError(f"{raised_in(error, self.reward)}the reward failed: {why}") from error
         if values.shape != (self.num_envs,) or values.dtype.kind not in "fiu":
             got = f"{values.dtype} of shape {values.shape}"
             raise InputError(

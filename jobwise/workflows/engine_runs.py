@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from jobwise.errors import InputError
+from jobwise.errors import InputError, plain
 from jobwise.files import own_folder
 from jobwise.workflows.engines import Outcome, watched
 from jobwise.workflows.engines.desk import Desk, Stopped
@@ -70,6 +70,12 @@ class EngineRuns:
         twice = {n for n in names if names.count(n) > 1}
         return {f"{n}#{i}" if n in twice else n: x.outputs for n, (i, x) in zip(names, self._outcome.items(), strict=True)}
 
+    def places(self) -> list[str]:
+        """Lines with each output of each workflow that has ended well: its name, and its value or where its files are."""
+        every = [(self.files[i], self.folder / f"engine{i}", x) for i, x in self._outcome.items() if not x.problem]
+        lines = [f"{file}: {name}: {_shown(value)}" for file, _, x in every for name, value in x.outputs.items()]
+        return lines + [f"{file}: no outputs; its folder is {place}" for file, place, x in every if not x.outputs]
+
     def is_failed(self) -> bool:
         """Return whether a workflow has failed."""
         return any(x.problem for x in self._outcome.values())
@@ -80,7 +86,23 @@ class EngineRuns:
         failed = [i for i, x in self._outcome.items() if x.problem]
         lines += [f"{self.files[i]}: {'; '.join([self._outcome[i].problem, *self.desks[i].problems])}" for i in failed]
         if failed:
+            lines += [f"it printed last: {said}"] if (said := _last_words(self.folder / "outputs")) else []
             place = f"{self.folder / 'outputs'} and {self.folder}/engine*/tasks"
             lines.append(f"what tasks printed is in {place}; the same command tries again")
-        where = [f"{self.files[i]}: outputs in {self.folder / f'engine{i}'}" for i, x in self._outcome.items() if not x.problem]
-        return lines + where
+        return lines
+
+
+def _last_words(folder: Path) -> str:
+    """The last line that the task which failed last has printed; "" where it has printed nothing."""
+    printed = sorted((f for f in folder.glob("*.txt") if f.stat().st_size), key=lambda f: f.stat().st_mtime)
+    lines = printed[-1].read_text(errors="replace").strip().split("\n") if printed else [""]
+    return plain(lines[-1])[:200]
+
+
+def _shown(value: Any) -> str:
+    """The value of an output in words: of a file its path."""
+    if isinstance(value, dict) and value.get("class") in ("File", "Directory"):
+        return plain(str(value.get("path") or value.get("location", "")).removeprefix("file://"))
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value))
+    return plain(str(value))

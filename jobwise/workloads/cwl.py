@@ -16,7 +16,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import numpy as np
 
-from jobwise.errors import InputError, in_a_line, shown
+from jobwise.errors import InputError, in_a_line, shown, unknown
 from jobwise.sim.dag import graph
 from jobwise.workloads.swf import read_text
 from jobwise.workloads.workflows import MOST_EDGES, MOST_TASKS, Workflow, workflow
@@ -148,6 +148,11 @@ class _Flow:
         makes = {str(_said(o, "id") or o): i for i, s in steps.items() for o in s.out or []}
         made: dict[str, tuple[set[str], int]] = {}  # of each step that was added: what it ends with, and how often it runs
         ids, place = list(steps), {i: k for k, i in enumerate(steps)}
+        given = {str(i.id) for i in flow.inputs or []}
+        for i, s in steps.items():
+            if lost := [x for x in _sources(s) if x not in makes and x not in given]:
+                known = [_within(x) for x in (*makes, *given)]
+                raise unknown("source", _within(lost[0]), known, f"{self.file}: step {_name(i)}: ")
         sources = {i: [x for x in _sources(s) if x in makes] for i, s in steps.items()}
         edges = np.array([(place[makes[x]], place[i]) for i in ids for x in sources[i]], np.int64)
         try:
@@ -210,7 +215,8 @@ class _Flow:
         parts = urlsplit(run)
         file = Path(unquote(parts.path)) if parts.scheme == "file" else None
         if file is None or not file.is_file() or self.root not in file.resolve().parents:
-            self.notes["tools not found"] = self.notes.get("tools not found", 0) + 1
+            lost = f"tool {_name(parts.path)} not found"
+            self.notes[lost] = self.notes.get(lost, 0) + 1
             return None
         if parts.fragment and file.resolve() == self.file:
             raise InputError(f"{self.file}: runs its own part #{parts.fragment}: packed documents ($graph) are not read")
@@ -232,6 +238,11 @@ def _list(value: Any) -> list:
 def _said(part: Any, key: str) -> Any:
     """Return the value of `key` in a part of a document; None where it has none, or where its class has no such key."""
     return getattr(part, key, None)
+
+
+def _within(identifier: str) -> str:
+    """The part of an identifier behind its document: step/output, or input."""
+    return identifier.rsplit("#", 1)[-1]
 
 
 def _name(identifier: Any) -> str:

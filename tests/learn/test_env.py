@@ -389,3 +389,13 @@ def test_workflows_are_episodes():
     for wrong in ({"jobs": 5}, {"jobs": None, "shake_s": 3.0}):
         with pytest.raises(InputError, match="wait for others"):
             WindowVectorEnv(1, ws, **wrong)
+
+
+def test_a_reward_of_ones_own_that_asks_for_another_field_is_told_which_there_are():
+    import jobwise as jw
+    from jobwise.learn.env import WindowVectorEnv
+
+    envs = WindowVectorEnv(jw.lublin(200, procs=64, seed=1), 2, reward=lambda z: -z["wait"])
+    envs.reset(seed=0)
+    with pytest.raises(InputError, match=r"test_env\.py:\d+: the reward failed: .*no field of name wait; fields of transitions: .*seconds"):
+        envs.step(np.zeros(2, np.int64))

@@ -198,7 +198,7 @@ def test_cwl_scatters_subworkflows_and_needs(tmp_path):
     assert edges_of(w) == expected | {("merge/b", "report")}
     task = w.tasks[w.names.index("blast[1]")]
     assert (task["runtime"], task["estimate"], task["cores"]) == (30, 600, 4) and task["memory"] == pytest.approx(1048.576)
-    assert len(cwl.read(tmp_path / "w.cwl", {"blast": 7})) == len(w) + 4 and w.notes == {"tools not found": 4}
+    assert len(cwl.read(tmp_path / "w.cwl", {"blast": 7})) == len(w) + 4 and w.notes == {"tool blast.cwl not found": 4}
     with pytest.raises(InputError, match="'merge' is no scattered step; those are blast"):
         cwl.read(tmp_path / "w.cwl", {"merge": 2})
 
@@ -551,3 +551,12 @@ def test_no_schedule_of_a_workflow_is_shorter_than_its_bound():
     both = [{"name": "a", "runtime": 10.0, "cores": 2}, {"name": "b", "runtime": 10.0}, {"name": "c", "runtime": 10.0}]
     r = jw.simulate(stream([workflow("both", both, [[], [], []])], cluster=4), "fcfs")
     assert metrics.workflows(r)["bound"].tolist() == [10.0]  # 40 core-seconds on four cores
+
+
+def test_a_cwl_source_that_nothing_makes_is_refused(tmp_path):
+    (tmp_path / "w.cwl").write_text(
+        "cwlVersion: v1.2\nclass: Workflow\ninputs: {a: File}\noutputs: []\nsteps:\n"
+        "  sort: {run: t.cwl, in: {x: a}, out: [o]}\n  count: {run: t.cwl, in: {x: sortt/o}, out: [o]}\n"
+    )
+    with pytest.raises(InputError, match="w.cwl: step count: unknown source 'sortt/o'; did you mean sort/o"):
+        cwl.read(tmp_path / "w.cwl")

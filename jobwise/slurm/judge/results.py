@@ -101,7 +101,7 @@ def of_tuned(w: Workload, tuned: Tuned) -> Result:
         notes.append("The rows that name another scheduler show what its order would do; no line of slurm.conf gives it.")
     grouped = [("tuned", tuned.test)] if tuned.test else []
     notes += [EXPLAINED] if changes else []
-    tables = _tables("the last 30 % of the jobs, against the simulated present", changes, grouped)
+    tables = [*_offers(tuned), *_tables("the last 30 % of the jobs, against the simulated present", changes, grouped)]
     return Result(
         title=f"{w.name}: what would have been",
         answer=[tuned.sentence()],
@@ -111,7 +111,7 @@ def of_tuned(w: Workload, tuned: Tuned) -> Result:
         lines=tuned.proposed,
         lines_title="Lines for slurm.conf",
         data={"source": w.name, "jobs": len(w), "trusted": tuned.trusted, "trust": trust, "gains": tuned.gains}
-        | {"lines": tuned.proposed, "tried": tuned.lines, "trials": tuned.trials}
+        | {"lines": tuned.proposed, "offers": [x._asdict() for x in tuned.offers], "tried": tuned.lines, "trials": tuned.trials}
         | {"fidelity": tuned.fidelity.to_dict() if tuned.fidelity else None, "unseen": [c.to_dict() for c in changes]},
         sections=partial(_sections, _waits(changes), tables, notes),
         steps=[
@@ -120,6 +120,13 @@ def of_tuned(w: Workload, tuned: Tuned) -> Result:
             "Take a later export, and look whether the same settings still win: jobwise slurm what-if SITE --set NAME=VALUE",
         ],
     )
+
+
+def _offers(tuned: Tuned) -> list[Table]:
+    """The best candidate within each bound on waits, on the jobs that chose it."""
+    rows = [[f"{x.bound:g}x", f"{x.change:+.0%}", f"{x.longest:.2f}", "; ".join(x.lines)] for x in tuned.offers]
+    heads = ("bound", f"mean {tuned.metric}", "longest x", "lines of slurm.conf")
+    return [Table(heads, rows, "the best candidate within each bound, on the first 70 % of the jobs")] if rows else []
 
 
 def _tables(title: str, changes: Sequence[Change], grouped: Sequence[tuple[str, Change]]) -> list[Table]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -38,6 +39,7 @@ PRICE = 2.0  # of each e-fold of longest wait beyond the bound, in e-folds of sl
 MARGIN = 0.9  # of the bound is aimed at: later months are not like these
 FIRST, SECOND, MOVES, FINAL = 48, 12, 24, 4  # candidates of each stage
 METRICS = ("slowdown", "wait")
+BOUNDS = (1.0, 1.2, 1.5, 2.0)  # times the present longest wait, for which the best candidate is shown
 REPLICAS = 3
 LEAST = 0.02  # of a logarithm: what is less is no gain
 DAY = 86_400.0
@@ -52,6 +54,16 @@ CHOICES = {  # values that are drawn; the present one is always among them
     "bf_max_user": (10.0, 50.0, np.inf),
     "depth": (100.0, 500.0, 1000.0),
 }
+
+
+class Offer(NamedTuple):
+    """The best candidate within a bound on waits, on the jobs that choose: the change of its metric, the longest wait in times
+    the present one (the most of all replicas), its lines of slurm.conf."""
+
+    bound: float
+    change: float
+    longest: float
+    lines: list[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +81,7 @@ class Tuned:
     bound: float
     metric: str = "wait"
     fidelity: Fidelity | None = None
+    offers: Sequence[Offer] = ()
 
     @property
     def trusted(self) -> bool:
@@ -99,7 +112,10 @@ class Tuned:
         """Return the result in sentences."""
         if self.test is None:
             within = f"and within {self.bound:g} times the present longest wait"
-            return f"Of {self.trials} candidates none was better than the present settings {within}: change nothing."
+            best = next((x for x in self.offers if x.bound > self.bound), None)
+            beyond = f" The best within {best.bound:g} times: mean {self.metric} {best.change:+.0%}." if best else ""
+            beyond = beyond if self.offers else f" Within {max(BOUNDS):g} times none is better by {LEAST:.0%} either."
+            return f"Of {self.trials} candidates none was better than the present settings {within}: change nothing.{beyond}"
         change_text = self.test.sentence()
         if self.gains and not self.trusted:
             why = "no waits are recorded" if self.fidelity is None else "it does not explain the record"
@@ -164,6 +180,20 @@ class Candidates:
         over = scores[..., 2] / np.maximum(base[:, 2], 1.0) / (MARGIN * self.bound)
         gain = (scores - base)[..., METRICS.index(self.metric)]
         return gain.mean(axis=1) + PRICE * np.log(np.maximum(over, 1.0)).max(axis=1)
+
+    def offers(self, settings: Sequence[np.ndarray], present: np.ndarray, step: Callable[..., None]) -> list[Offer]:
+        """Return the best of the settings within each of BOUNDS, where it is better than the present ones."""
+        which = [*range(REPLICAS), *self.later]
+        base, scores = self.of([present], which, step)[0], self.of(settings, which, step)
+        gain = (scores - base)[..., METRICS.index(self.metric)].mean(axis=1)
+        longest = (np.maximum(scores[..., 2], 1.0) / np.maximum(base[:, 2], 1.0)).max(axis=1)
+        found: list[Offer] = []
+        for bound in BOUNDS:
+            able = np.flatnonzero((longest <= bound) & (gain < -LEAST))
+            if len(able) and (k := able[gain[able].argmin()]) is not None:
+                lines = conf.lines(present, settings[k])
+                found += [Offer(bound, float(np.expm1(gain[k])), float(longest[k]), lines)]
+        return found
 
     def keeping(self, settings: Sequence[np.ndarray], present: np.ndarray, step: Callable[..., None]) -> list[np.ndarray]:
         """Return the settings whose longest wait is within the bound in every replica of the choosing jobs."""
@@ -255,7 +285,7 @@ def tune(
     kept = [KEEPS[k] for k in keep]
     if not (w.cluster.known_site.leaf >= 0).any() and "fair_share" not in kept:
         kept.append("fair_share")  # nobody has a share: what it would do is not known
-    total = count(FIRST) + 1 + (count(SECOND) + count(MOVES)) * 2 + 2 * count(FINAL) + 6
+    total = count(FIRST) + 1 + (count(SECOND) + count(MOVES)) * 2 + 4 * count(FINAL) + 6
     done = 0
 
     def step(count: int) -> None:
@@ -272,7 +302,15 @@ def tune(
     settings = best(settings, [0], count(SECOND))
     settings = best(settings, range(REPLICAS), count(FINAL))
     moves = [draw(present, rng, kept, moved=settings[i % len(settings)]) for i in range(count(MOVES))]
-    settings = best(settings + moves, range(REPLICAS), count(FINAL))
+    tried = settings + moves
+    settings = best(tried, range(REPLICAS), count(FINAL))
+    loose = copy(trials)  # the same replays, with another price of waits
+    loose.bound = max(BOUNDS)
+    offers = trials.offers(
+        [*settings, *(tried[i] for i in np.argsort(loose.value(tried, present, range(REPLICAS), step))[: count(FINAL)])],
+        present,
+        step,
+    )
     every = [present, *trials.keeping(settings, present, step)]
     judged = trials.value(every, present, trials.later, step)
     both = (judged + trials.value(every, present, range(REPLICAS), step)) / 2
@@ -280,7 +318,7 @@ def tune(
     lines = conf.lines(present, every[i]) if judged[i] < 0 and both[i] < -LEAST else []
     if not lines:
         beside_ = _beside(test, others, by, seed)
-        return Tuned([], present, None, None, beside_, trials.candidates, max_wait, metric, fit)
+        return Tuned([], present, None, None, beside_, trials.candidates, max_wait, metric, fit, offers)
 
     def change(part: Workload) -> Change:
         site = replace(part.cluster.known_site, settings=every[i])
@@ -289,7 +327,7 @@ def tune(
 
     effects = change(validation), change(test)
     beside_ = _beside(test, others, by, seed, effects[1])
-    return Tuned(lines, every[i], *effects, beside_, trials.candidates, max_wait, metric, fit)
+    return Tuned(lines, every[i], *effects, beside_, trials.candidates, max_wait, metric, fit, offers)
 
 
 def _parts(w: Workload) -> tuple[Workload, Workload, Workload]:
