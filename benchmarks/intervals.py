@@ -99,6 +99,22 @@ def wrong_continuous(x: np.ndarray, mended: bool) -> tuple[float, float]:
     return false / TRIALS, claimed / TRIALS
 
 
+def covered_continuous(of: dict[str, np.ndarray], count: int, mended: bool) -> tuple[float, float, float]:
+    """(coverage, of the worst pair, mean width of the logarithm's interval) of runs of `count` neighbouring blocks, of SHAKES
+    replays [WHOLE, B] of each rule, against the mean over all blocks; all pairs of rules."""
+    held, widths = [], []
+    for a, b in combinations(of, 2):
+        one, other = of[a][:SHAKES], of[b][:SHAKES]
+        truth, hits = float(np.log(other / one).mean()), []
+        for k in range(one.shape[1] - count + 1):
+            x, y = one[:, k : k + count], other[:, k : k + count]
+            e = intervals.continuous(x, y) if mended else effect(log_ratio(x.T, y.T))
+            hits.append(e.low <= np.exp(truth) - 1 <= e.high)
+            widths.append(np.log1p(e.high) - np.log1p(max(e.low, -1 + 1e-9)))
+        held.append(np.mean(hits))
+    return float(np.mean(held)), float(np.min(held)), float(np.mean(widths))
+
+
 def over_logs(rng: np.random.Generator, between: float, logs: int, trials: int = 2000) -> tuple[float, float]:
     """(false claims, coverage) of effects pooled over logs whose true effects vary by `between`, each known to 0.05 to 0.3."""
     false = held = 0
@@ -168,13 +184,18 @@ def main(folder: Path) -> None:
         "of the worst pair",
         "coverage, ratio of totals",
     ]
-    whole = []
+    whole, covers = [], []
     for name in (*LOGS, *MORE):
         for path in sorted(folder.glob(f"{name}*")):
             log = jw.read_swf(path)
             print(f"replaying {log.name} continuously …", flush=True)
-            for rule in RULES:
-                x = continuous(log, rule)
+            every = {rule: continuous(log, rule) for rule in RULES}
+            for count in (6, 8, 12, 20, 30):
+                if 2 * count <= every[RULES[0]].shape[1]:
+                    both = [covered_continuous(every, count, mended) for mended in (False, True)]
+                    cells = [f"{cover:.1%} ({worst:.0%})" for cover, worst, _ in both] + [f"{width:.2f}" for *_, width in both]
+                    covers.append([log.name, f"{count}", *cells])
+            for rule, x in every.items():
                 cells = [f"{share:.1%}" for mended in (False, True) for share in wrong_continuous(x, mended)]
                 whole.append([log.name, rule, f"{x.shape[1]}", *cells])
     averages = [f"{np.mean([float(r[k].rstrip('%')) for r in whole]):.1f}%" for k in range(3, 7)]
@@ -197,6 +218,12 @@ def main(folder: Path) -> None:
         "way than the next. A claim needs sign flips, too, and six blocks:",
         "",
         *table(["log", "rule", "blocks", "plain: no 0 in it", "claim", "as compare does it: no 0 in it", "claim"], whole),
+        "",
+        f"Runs of neighbouring blocks of continuous replays, two different rules, {SHAKES} replays: how often the interval "
+        "holds the mean over all blocks of the log, which is that of other times, too; of the worst pair in brackets; and the "
+        "mean width of the logarithm's interval:",
+        "",
+        *table(["log", "blocks", "plain", "as compare does it", "width, plain", "width"], covers),
         "",
         "Effects pooled over logs (random effects, Hartung and Knapp's interval, never narrower than the usual "
         "one), 2,000 trials:",

@@ -33,7 +33,7 @@ def screen(c: Comparison, about: str, report: Path) -> str:
     lines += ["", f" {'':<38}{'mean':>9}{'longest':>10}{'waited over':>13}"]
     lines += [f" {'scheduler':<38}{'slowdown':>9}{'wait':>10}{'a day':>13}", " " + "─" * 71]
     for name, mark, s in zip(c.policies, c.marks, c.whole, strict=True):
-        joined = "the best rule in hindsight" if "hindsight" in mark else "the best rule of the earlier jobs" if mark else name
+        joined = f"the {mark.partition(' within')[0]}" if mark else name
         longest, late = f"{hours(s['max_wait'])} h", f"{s['over_a_day']:.1%}"
         arrow = "   <-" if name == "jobwise" else ""
         lines.append(f" {names.get(name, joined):<38}{s['bounded_slowdown']:>9,.1f}{longest:>10}{late:>13}{arrow}")

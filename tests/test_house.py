@@ -300,23 +300,23 @@ def test_functions_say_what_they_take_and_return():
 
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
     "top": 2300,
-    "cli": 4150,
-    "compare": 1650,
+    "cli": 4500,
+    "compare": 1700,
     "compiled": 550,
     "forecast": 1100,
-    "learn": 4600,
+    "learn": 4610,
     "live": 3450,
     "parallel": 800,
     "policies": 2800,
     "report": 1650,
     "sim": 8750,
-    "slurm": 3950,
+    "slurm": 4150,
     "starts": 800,
     "streaming": 350,
     "systems": 1600,
     "telemetry": 1000,
     "workflows": 2200,
-    "workloads": 4450,
+    "workloads": 4550,
     "worlds": 7400,
 }
 

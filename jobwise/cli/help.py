@@ -50,8 +50,8 @@ def _option(p: Any) -> str:
 def _text(p: Any) -> str:
     """What a parameter is, and its default."""
     plain = isinstance(p.default, int | float | str) and not isinstance(p.default, bool)
-    given = p.default if plain and p.default != "" and p.param_type_name == "option" else None
-    default = p.show_default if isinstance(p.show_default, str) else given if p.show_default else None
+    value = p.default if plain and p.default != "" and p.param_type_name == "option" else None
+    default = p.show_default if isinstance(p.show_default, str) else value if p.show_default else None
     text = f"{default:g}" if isinstance(default, float) else default
     return f"{p.help or p.name.replace('_', ' ')}{'' if default is None else f' [default: {text}]'}"
 
@@ -60,7 +60,7 @@ class Command(typer.core.TyperCommand):
     """A command whose help is text: no types, options by group, examples."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help."""
+        """Write the help of the command."""
         width, (text, examples) = _width(), parted(self.help)
         usage = " ".join([ctx.command_path, "[OPTIONS]", *(self._argument(p) for p in self._of("argument"))])
         lines = [f"Usage: {usage}", ""]
@@ -82,18 +82,18 @@ class Command(typer.core.TyperCommand):
 
 
 def shown(examples: Sequence[str]) -> list[str]:
-    """The paragraph of examples."""
+    """Return the paragraph of examples, as lines."""
     return [EXAMPLES, *(f"  {x}" for x in examples)] if examples else []
 
 
-class Group(typer.core.TyperGroup):
+class CommandGroup(typer.core.TyperGroup):
     """A group of commands, or all of them: by `sections`, title -> names; what is in none stands at the end."""
 
     sections: dict[str, Sequence[str]] = {}
     begin: Sequence[str] = ()  # where to begin, a command a line
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help."""
+        """Write the help of the group."""
         width, known = _width(), {n for names in self.sections.values() for n in names}
         rest = [n for n in self.commands if n not in known]
         text, examples = parted(self.help)

@@ -6,12 +6,13 @@ import os
 import re
 import signal
 import sys
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 
 from jobwise import __version__, extensions
-from jobwise.cli.help import Group
+from jobwise.cli.help import CommandGroup
 from jobwise.cli.later import Later
 from jobwise.cli.tables import complain
 from jobwise.errors import InputError, Interrupted, plain, unknown
@@ -118,7 +119,7 @@ def _later(commands: dict[str, str]) -> dict[str, Any]:
 
 def _built() -> Any:
     """Return the command line: the commands of the tables, and those of other packages."""
-    root = typer.Typer(cls=Group, no_args_is_help=True, pretty_exceptions_enable=False, help=ABOUT)
+    root = typer.Typer(cls=CommandGroup, no_args_is_help=True, pretty_exceptions_enable=False, help=ABOUT)
     root.callback()(_options)
     group: Any = typer.main.get_command(root)
     group.sections, group.begin = SECTIONS, BEGIN
@@ -126,7 +127,7 @@ def _built() -> Any:
     others = sorted({*extensions.names("jobwise.commands")} - {*group.commands, *GROUPS})
     group.commands |= {name: Later(name, extensions.where("jobwise.commands", name), package=True) for name in others}
     for name, (about, commands) in GROUPS.items():
-        own = group.commands[name] = Group(name=name, help=about, commands=_later(commands), no_args_is_help=True)
+        own = group.commands[name] = CommandGroup(name=name, help=about, commands=_later(commands), no_args_is_help=True)
         own.sections = LIVE if name == "slurm" else {}
     return group
 
@@ -178,7 +179,10 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if not hasattr(error, "format_message"):  # the usage errors of typer's parser, whichever it is built on
             raise
-        if line := _told(error):
+        if type(error).__name__ == "NoArgsIsHelpError":  # a command that was asked for nothing
+            with suppress(BrokenPipeError):
+                print(error.format_message(), flush=True)
+        elif line := _told(error):
             complain(line)
         return 2
 

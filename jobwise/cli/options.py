@@ -153,6 +153,10 @@ def noticed(w) -> None:
     """What the reader noticed of a log, on standard error: sizes that were guessed, requests that are missing."""
     for reason, n in w.notes.items():
         complain(f"{w.name}: " + (reason if "guessed" in reason else f"{n:,} jobs {reason}"), "note")
+
+
+def overloaded(w) -> None:
+    """Say on standard error that a log asks for more than the machine has, where it does."""
     if (offered := load_of(w)) > OVERLOAD:
         complain(
             f"{w.name}: offered load {offered:.2f}: the jobs need more than the machine has, so waits grow to the end", "note"

@@ -41,7 +41,7 @@ def _time(seconds: float) -> str:
 def _count(done: int, total: int, share: bool) -> str:
     """How far work is, in words: a share, a count, or where no total is known the number alone."""
     if not total:
-        return f"{done:,}" if done else ""
+        return f"{done:,} done" if done else ""
     return f"{done / total:.1%}" if share else f"{done:,} of {total:,}"
 
 

@@ -11,7 +11,7 @@ import typer
 from jobwise import metrics
 from jobwise.cli import tables
 from jobwise.cli.groups import LogPart, Output, Replay, grouped
-from jobwise.cli.options import Log, check_outputs, in_slots, noticed, open_log, policy_option
+from jobwise.cli.options import Log, check_outputs, in_slots, noticed, open_log, overloaded, policy_option
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.compare.fingerprint import flattered
@@ -64,7 +64,7 @@ def simulate(
         return
     w = open_log(log, part.procs, part.jobs, part.load, in_slots([chosen]), replaying.racks or "")
     with progress(f"replaying {len(w):,} jobs") as show:
-        settings: dict[str, Any] = {"kill_at_walltime": replaying.kill, "restart_cost_s": replaying.restart_cost}
+        settings: dict[str, Any] = {"kill_at_walltime": replaying.end_at_limit, "restart_cost_s": replaying.restart_cost}
         r = replay(w, chosen, seed=replaying.seed, progress=show, **settings)
     summary = r.summary()
     if files.out:
@@ -76,6 +76,7 @@ def simulate(
         print_json(result | {"recorded": recorded(w)})
         return
     noticed(w)
+    overloaded(w)
     site = recorded(w) or {}
     title = f"{w.name} under {r.policy}: {len(w):,} jobs, {w.cluster.words} (left out: {w.left_out})"
     _show(title, summary, site)
@@ -108,7 +109,7 @@ def _streamed(log: str, chosen: Any, part: LogPart, replaying: Replay, files: Ou
         raise InputError(f"{files.out}: --stream writes Parquet; name it .parquet")
     table = ParquetLog(log, part.procs)
     with progress(f"replaying {len(table):,} jobs") as show:
-        r = replay.simulate(table, chosen, files.out, jobs=part.jobs, kill_at_walltime=replaying.kill, progress=show)
+        r = replay.simulate(table, chosen, files.out, jobs=part.jobs, kill_at_walltime=replaying.end_at_limit, progress=show)
     if output.as_json:
         print_json({"workload": table.name, "policy": r.policy, "most_jobs_at_once": r.most, "summary": r.summary})
         return

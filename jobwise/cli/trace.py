@@ -22,6 +22,7 @@ from jobwise.cli.options import (
     needs,
     noticed,
     open_log,
+    overloaded,
     progress,
 )
 from jobwise.cli.tables import print_json, print_table, show
@@ -55,6 +56,7 @@ def info(log: Log, procs: Procs = None, as_json: Json = False) -> None:
         print_json(about | {"first_submit": date(w, 0.0), "last_submit": date(w, span(w)), "header": list(w.header)})
         return
     noticed(w)
+    overloaded(w)
     first = PLURALS.get(w.cluster.resources[0], w.cluster.resources[0])
     units = {"span_days": "days", "gap": "s", "runtime": "s", "size": first}
     rows = [
@@ -140,7 +142,7 @@ def _write(w: Workload, out: str) -> None:
 
 @dataclass(frozen=True)
 class JobModel:
-    """Model: what generates jobs."""
+    """Model: the one that generates jobs, and its settings."""
 
     model: Annotated[
         str, typer.Option("--model", help="'lublin', or 'campaigns': users with series of jobs and loose requests.")

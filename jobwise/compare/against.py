@@ -12,7 +12,7 @@ from jobwise.compare.comparison import Comparison, verdict_of
 from jobwise.compare.intervals import Effect, claims
 
 
-class Beside(NamedTuple):
+class AgainstRule(NamedTuple):
     """A policy beside a rule, by their places in a comparison: the change in a typical block of time, the verdict, and why."""
 
     policy: int
@@ -23,7 +23,7 @@ class Beside(NamedTuple):
     why: str
 
 
-def against(c: Comparison, ours: Sequence[int], bound: float = inf) -> list[tuple[Beside, Beside | None]]:
+def against(c: Comparison, ours: Sequence[int], bound: float = inf) -> list[tuple[AgainstRule, AgainstRule | None]]:
     """Return for each policy of `ours` (against the best rule in hindsight, against the best of the earlier jobs).
 
     With a bound on waits the best in hindsight is one that keeps it in every replica. Verdicts are adjusted over `ours` (Holm).
@@ -45,13 +45,13 @@ def first_of(c: Comparison) -> int:
     return c.policies.index("fcfs+easy") if "fcfs+easy" in c.policies else 0
 
 
-def _all(c: Comparison, ours: Sequence[int], rules: Sequence[int]) -> list[Beside]:
+def _all(c: Comparison, ours: Sequence[int], rules: Sequence[int]) -> list[AgainstRule]:
     effects = [c.change(p, q) for p, q in zip(ours, rules, strict=True)]
     rows = zip(ours, rules, effects, claims(effects), strict=True)
-    return [Beside(p, q, e, sure, *verdict_of(e, sure)) for p, q, e, sure in rows]
+    return [AgainstRule(p, q, e, sure, *verdict_of(e, sure)) for p, q, e, sure in rows]
 
 
-def to_dict(c: Comparison, x: Beside, bound: float = inf) -> dict:
+def to_dict(c: Comparison, x: AgainstRule, bound: float = inf) -> dict:
     """Return a policy beside a rule for JSON."""
     middle, least, most = c.waits(x.policy, x.rule)
     waits = {

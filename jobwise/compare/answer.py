@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from jobwise.compare.against import Beside, against, first_of
+from jobwise.compare.against import AgainstRule, against, first_of
 from jobwise.compare.comparison import BETTER, FEW, LONGER, WORSE, Comparison, hours
 from jobwise.workloads.transform import overruns
 
@@ -85,7 +85,7 @@ def _price(c: Comparison, p: int, learnt: bool) -> str:
     return f"{wait}. Of those that stay within {limit:g} times, {c.policies[kept]} is best ({c.change(kept).text()})."
 
 
-def _fair(c: Comparison, x: Beside) -> str:
+def _fair(c: Comparison, x: AgainstRule) -> str:
     """A policy against the rule that one would have chosen."""
     rule, name, first = c.policies[x.rule], c.policies[x.policy], first_of(c)
     mean, times = c.whole[x.rule]["bounded_slowdown"], c.times(x.rule, first)
@@ -95,16 +95,16 @@ def _fair(c: Comparison, x: Beside) -> str:
     return f"{chosen}; {name} against it: {_word(x)}."
 
 
-def _hindsight(c: Comparison, x: Beside, also: bool) -> str:
+def _hindsight(c: Comparison, x: AgainstRule, also: bool) -> str:
     """A policy against the best rule in hindsight; `also`: it was the best on the earlier jobs, too."""
     name, mean = c.policies[x.policy], c.whole[x.rule]["bounded_slowdown"]
-    rule = f"the best rule {'before and ' * also}in hindsight, {c.policies[x.rule]} (slowdown {mean:,.1f})"
+    rule = f"the best other of this table, {c.policies[x.rule]} (slowdown {mean:,.1f}{'; chosen before, too' * also})"
     if x.verdict == BETTER:
         return f"{name} is better even than {rule}: {x.change.text()}."
     return f"Not shown: that {name} is better than {rule}. Against it: {_word(x)}."
 
 
-def _word(x: Beside) -> str:
+def _word(x: AgainstRule) -> str:
     return f"{x.verdict}, {x.change.text()}"
 
 

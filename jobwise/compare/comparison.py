@@ -236,7 +236,7 @@ class Comparison:
         imported("jobwise.report.comparison:write_report")(self, path, force=force, **settings)  # by name: it needs this class
 
 
-HEADS = ("scheduler", "mean slowdown", "change [95 %]", "longest wait h", "x ref", "over 1 day", "verdict")  # of `rows`
+HEADS = ("scheduler", "mean slowdown", "typical change [95 %]", "longest wait h", "x ref", "over 1 day", "verdict")  # of `rows`
 
 
 def hours(seconds: float) -> str:

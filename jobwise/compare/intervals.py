@@ -93,16 +93,18 @@ def _by_t(d: np.ndarray, mean: float, error: float, free: float) -> Effect:
 
 
 def continuous(base: np.ndarray, ours: np.ndarray, least: int = LEAST) -> Effect:
-    """The effect of `ours` against `base` in R continuous replays [R, B] of B blocks. A congestion may outlast a block: their
-    lag-1 correlation r, if it is above 0, leaves B (1 - r) / (1 + r) of them. And a whole replay may go another way than the
-    next: the variance of the mean over replays is added, with degrees of freedom by Welch and Satterthwaite."""
+    """The effect of `ours` against `base` in R continuous replays [R, B] of B blocks. A congestion may outlast a block:
+    their lag-1 correlation r, if it is above 0, raises the variance by (1 + r) / (1 - r), with (B - 1) / 2 degrees of
+    freedom, for r is estimated from the same blocks. And a whole replay may go another way than the next: the variance of
+    the mean over replays is added, with degrees of freedom by Welch and Satterthwaite. Coverage:
+    benchmarks/INTERVALS.md."""
     each = np.log(np.asarray(ours, float) / np.asarray(base, float))
     d = each.mean(axis=0)
     plain = effect(d, least)
     if isnan(plain.low) or plain.error == 0.0:
         return plain
     r, replays = correlation(d), len(each)
-    parts = [(plain.error**2 * (1 + r) / (1 - r), max(len(d) * (1 - r) / (1 + r) - 1, 1.0))]
+    parts = [(plain.error**2 * (1 + r) / (1 - r), max((len(d) - 1) / 2, 1.0))]
     if replays > 1:
         parts.append((float(np.var(each.mean(axis=1), ddof=1)) / replays, replays - 1.0))
     return _by_t(d, plain.log, *_added(parts))

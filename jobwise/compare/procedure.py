@@ -30,6 +30,7 @@ from jobwise.workload import Workload
 from jobwise.workloads.transform import overruns, shake
 
 SHORT = 100  # jobs of a window
+BEFORE, HINDSIGHT = "best rule of the earlier jobs", "best rule in hindsight"  # marks of rules that join
 
 
 def compare(
@@ -117,7 +118,7 @@ def compare(
     shaking = (replicas, jitter_s, seed)
     logs = [part, *(shake(part, jitter_s, [seed, k]) for k in range(replays))]
     records, summaries, in_time, table = _measured(workload, logs, chosen, rows, size, shaking, settings, report)
-    fair = next((p for p, n in enumerate(names) if any(m.startswith("fair best") for m in marks.get(n, []))), None)
+    fair = next((p for p, n in enumerate(names) if any(m.startswith(BEFORE) for m in marks.get(n, []))), None)
     cautions = tuple(_cautions(chosen, names))
     drawn = bounds.curves(logs[1:] or logs, chosen, names, summaries[0], settings) if trade_off else {}
     return Comparison(
@@ -212,10 +213,10 @@ def _joining(
     """Rules that join a comparison of rows `first` .. `last` - 1 -> their marks: the best of the rows before, the best in
     hindsight. `shared`: settings of Baselines."""
     known = earlier if isinstance(earlier, Baselines) else Baselines(workload, 0, first, min(size, first), **shared)
-    parts = [("fair best", known, first)]
+    parts = [(BEFORE, known, first)]
     if hindsight:
         these = hindsight if isinstance(hindsight, Baselines) else Baselines(workload, first, last, size, **shared)
-        parts.append(("best classic rule in hindsight", these, last))
+        parts.append((HINDSIGHT, these, last))
     marks: dict[str, list[str]] = {}
     for mark, rules, before in parts:
         bound = f" within {max_wait:g}x" if max_wait < inf else ""

@@ -283,7 +283,7 @@ def _read(folder: Path, name: str) -> str:
 def _accounted(folder: Path, live: set[str]) -> tuple[Accounting, dict[str, tuple[str, str]]]:
     """(the jobs that have ended by sacct.txt, each once; SubmitLine and ReqMem of the `live` ones, which squeue has)."""
     text = _read(folder, "sacct")
-    a = accounts(text, f"{folder}/sacct.txt", cut=True) if is_sacct(text) else of_rows([], str(folder), [])
+    a = accounts(text, f"{folder}/sacct.txt") if is_sacct(text) else of_rows([], str(folder), [])
     ids, states = (a.text(name).to_pylist() for name in ("JobIDRaw", "State"))
     last = {id: k for k, id in enumerate(ids) if id and states[k]}
     lines = {}

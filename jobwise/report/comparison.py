@@ -75,15 +75,17 @@ def result(
         cautions=[f"Note: {n}." for n in c.cautions],
         tables=[Table(HEADS, c.rows(), left=1), *(_more(c) if everything else [])],
         after=marks,
-        notes=[*notes, COLUMNS.format(c.policies[0])],
+        notes=[*notes, COLUMNS.format(c.policies[0]), *([RECORDED] if recorded(c.workload) else [])],
         data=lambda: c.to_dict() | ({"other_way": other.to_dict()} if other else {}) | (data or {}),
         sections=partial(_sections, c, other, said, ours, day, curve),
         steps=_steps(c) if ours is None else [*STEPS_OF_OURS, *([TRAIN.format(system)] if system else [])],
     )
 
 
+RECORDED = "as recorded: under the site's own rules (partitions, limits, reservations), which are not replayed here"
 COLUMNS = (
-    "slowdown: (wait + run) / run, run at least 10 s; change: against {} in a typical block of time, with its 95 % interval; "
+    "slowdown: (wait + run) / run, run at least 10 s; typical change: against {} in a typical block of time, with its 95 % "
+    "interval; "
     "--all: windows, replicas, ranks"
 )
 

@@ -45,6 +45,7 @@ class Totals:
         self._sums = np.zeros((len(MEANS) + 1, 2))
         self._sketches = {k: Sketch() for k in ("bounded_slowdown", "wait")}
         self._jobs, self._failed, self._backfilled, self._longest = 0, 0, 0, 0.0
+        self._late = 0  # jobs that waited over a day
         self._latest, self._end, self._users = -np.inf, 0.0, (np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
 
     def add(self, r: Record) -> None:
@@ -58,6 +59,7 @@ class Totals:
         self._latest, self._end = float(latest[-1]), max(self._end, float(r.jobs["end"].max()))
         self._jobs, self._failed = self._jobs + len(r.jobs), self._failed + int((r.jobs["status"] == FAILED).sum())
         self._longest = max(self._longest, float(wait.max()))
+        self._late += int((wait > metrics.DAY_S).sum())
         users, counts, slowdowns = self._users
         own = np.unique(r.jobs["user"])
         codes = np.searchsorted(own, r.jobs["user"])
@@ -90,6 +92,7 @@ class Totals:
             "p95_wait": q["wait"][1],
             "p99_wait": q["wait"][2],
             "max_wait": self._longest,
+            "over_a_day": self._late / self._jobs,
             "turnaround": mean["turnaround"],
             "makespan": span,
             "utilisation": used / (processors * span) if span > 0 else 0.0,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,20 +16,26 @@ from pyarrow import csv
 from jobwise.errors import InputError
 
 NOBODY = ("Unknown", "None", "N/A")  # no time
+JOB = re.compile(r"\d+(?:_(?:\d+|\[[^|]*\])|\+\d+)?(?:\.[\w+]+)?\|")  # the begin of a row whose first column is a job's id
+FREE = ("JobName", "Comment", "AdminComment", "SystemComment", "WCKey", "Reason", "WorkDir")  # a user's text: may hold |
+LOOKS = {  # of columns by which a row is known to be right
+    "State": re.compile(r"[A-Z_]+(?: by \d+)?\+?"),
+    **dict.fromkeys(("Submit", "Eligible", "Start", "End"), re.compile(r"\d{9,11}|\d{4}-\d\d-\d\dT\S+|Unknown|None|N/A|")),
+}
 BLOCK = 16 << 20  # bytes that are parsed at once
 
 
 @dataclass(frozen=True, eq=False)
 class Accounting:
     """Rows of sacct. `line` [J]: of the file, below 0 the number of a job that is in none. `columns`: name -> text [J]. `now`:
-    s since 1970 of a cluster in use, of which jobs that wait (PENDING) or run (RUNNING) are rows, too. `cut`: how many rows
-    were left out because they are not whole."""
+    s since 1970 of a cluster in use, of which jobs that wait (PENDING) or run (RUNNING) are rows, too. `unread`: how many rows
+    were left out because they cannot be read, by the first of them: file:line, and why."""
 
     where: str
     line: np.ndarray
     columns: dict[str, pa.Array]
     now: float | None = None
-    cut: int = 0
+    unread: dict[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.line)
@@ -55,10 +63,11 @@ class Accounting:
         """([J] which text each row has, the texts in order of appearance)."""
         return _distinct(self.text(*names))
 
-    def wrong(self, row: int, message: str) -> InputError:
-        """Return the error of a row."""
-        n = self.line[row]
-        return InputError(f"{self.where}:{n}: {message}" if n >= 0 else f"{self.where}: job {-n}: {message}")
+    def wrong(self, rows: np.ndarray | int, message: str) -> Unreadable:
+        """Return the error of a row, or of several for the same reason; the message names the first."""
+        lines = np.atleast_1d(self.line[rows])
+        n = lines[0]
+        return Unreadable(f"{self.where}:{n}: {message}" if n >= 0 else f"{self.where}: job {-n}: {message}", lines)
 
     def map(self, read: Callable[[str], float], *names: str, kind: type = float) -> np.ndarray:
         """[J] a number by `read` of each text, called once for each different one. ValueError becomes InputError."""
@@ -68,7 +77,7 @@ class Accounting:
             try:
                 values[i] = read(text)
             except ValueError as error:
-                raise self.wrong(int(np.flatnonzero(which == i)[0]), str(error)) from None
+                raise self.wrong(np.flatnonzero(which == i), str(error)) from None
         return values[which]
 
     def integers(self, *names: str) -> np.ndarray:
@@ -76,8 +85,8 @@ class Accounting:
         column = self.text(*names)
         good = pc.match_substring_regex(column, r"^\d{0,9}$").to_numpy(zero_copy_only=False)
         if not good.all():
-            row = int(np.argmin(good))
-            raise self.wrong(row, f"{names[0]} is {column[row].as_py()[:30]!r}; a whole number is expected")
+            rows = np.flatnonzero(~good)
+            raise self.wrong(rows, f"{names[0]} is {column[int(rows[0])].as_py()[:30]!r}; a whole number is expected")
         return pc.cast(pc.if_else(pc.equal(column, ""), "0", column), pa.int64()).to_numpy()
 
     def seconds(self, read: Callable[[str], float], *names: str) -> np.ndarray:
@@ -109,6 +118,38 @@ class Accounting:
         return pc.match_substring_regex(self.text(*names), pattern).to_numpy(zero_copy_only=False)
 
 
+class Unreadable(InputError):
+    """Rows that cannot be read: their `lines` of the file."""
+
+    def __init__(self, message: str, lines: np.ndarray):
+        super().__init__(message)
+        self.lines = lines
+
+
+T = TypeVar("T")
+
+
+def forgiving(a: Accounting, work: Callable[[Accounting], T]) -> T:
+    """Return what `work` makes of the rows that can be read; the others are left out and counted. Raises InputError where none
+    is left."""
+    while True:
+        try:
+            return work(a)
+        except Unreadable as error:
+            keep = ~np.isin(a.line, error.lines)
+            if not keep.any() or keep.all() or (error.lines < 0).any():  # below 0: of a job of a cluster in use
+                raise
+            unread = a.unread | {str(error): a.unread.get(str(error), 0) + int((~keep).sum())}
+            a = replace(a.take(keep), unread=unread)
+
+
+def left_out(a: Accounting) -> dict[str, int]:
+    """Return {reason: rows} of the rows that cannot be read, the first of them named; nothing where all can."""
+    if not a.unread:
+        return {}
+    return {f"that cannot be read (the first: {next(iter(a.unread))})": sum(a.unread.values())}
+
+
 def of_rows(rows: list[dict[str, str]], where: str, line: list[int]) -> Accounting:
     """The table of rows that name their columns, all the same."""
     names = rows[0] if rows else ()
@@ -123,7 +164,7 @@ def joined(a: Accounting, b: Accounting, where: str, now: float) -> Accounting:
 
     names = dict.fromkeys([*a.columns, *b.columns])
     columns = {k: pa.concat_arrays([column(a, k), column(b, k)]) for k in names}
-    return Accounting(where, np.concatenate([a.line, b.line]), columns, now, a.cut + b.cut)
+    return Accounting(where, np.concatenate([a.line, b.line]), columns, now, a.unread | b.unread)
 
 
 def _distinct(column: pa.Array) -> tuple[np.ndarray, list[str]]:
@@ -136,9 +177,9 @@ def names_of(text: str) -> list[str]:
     return [n.strip() for n in text[:65536].split("\n", 1)[0].rstrip("\r").rstrip("|").split("|")]
 
 
-def read(text: str, where: str, only: Collection[str] | None = None, cut: bool = False) -> Accounting:
-    """The table of `sacct -P`: names, then rows, with | between columns; the last column (SubmitLine) may hold |. `only`:
-    the columns that are kept (all). Raises InputError for a row that is cut; with `cut` it is left out."""
+def read(text: str, where: str, only: Collection[str] | None = None) -> Accounting:
+    """The table of `sacct -P`: names, then rows, with | between columns. Texts of users may hold | and ends of lines. `only`:
+    the columns that are kept (all). A row that cannot be read is left out and counted."""
     first = text[:65536].split("\n", 1)[0]
     names = names_of(text)
     open_ended, odd, raw = first.rstrip("\r").endswith("|"), [], text.encode()
@@ -170,8 +211,7 @@ def read(text: str, where: str, only: Collection[str] | None = None, cut: bool =
         if not empty.any():
             break
         empty &= pc.equal(column, "").to_numpy(zero_copy_only=False)
-    whole = [(line, text) for line, text in odd if text.count("|") >= len(names) - 1 or not (text and cut)]
-    return replace(_with_odd(a.take(~empty) if empty.any() else a, names, whole, wanted), cut=len(odd) - len(whole))
+    return _with_odd(a.take(~empty) if empty.any() else a, names, odd, wanted)
 
 
 def _lines(count: int, skipped: list[int]) -> np.ndarray:
@@ -183,16 +223,35 @@ def _lines(count: int, skipped: list[int]) -> np.ndarray:
 
 
 def _with_odd(a: Accounting, names: list[str], odd: list[tuple[int, str]], wanted: int) -> Accounting:
-    """The table with rows whose last column holds |, in order. Raises InputError for rows that are cut."""
-    more = []
+    """The table with the rows of another number of fields, in order: a line that begins with no job's id goes on with the row
+    before it, and what is too much belongs to a user's text. What is no row even so is left out and counted."""
+    rows: list[list] = []  # [line, text, last line]
+    behind: dict[int, list] = {}  # line of a row of `a` -> [what follows it, last line]
+    known = a.line.tolist()
     for line, text in odd:
         if not text:
             continue
-        parts = re.split(r"\|", text.rstrip("\r\n"))
-        if len(parts) < len(names):
-            raise InputError(f"{a.where}:{line}: {len(parts)} fields; the header names {len(names)}; is the file whole?")
-        last = "|".join(parts[len(names) - 1 :])
-        more.append((line, [*parts[: len(names) - 1], last.rstrip("|") if wanted > len(names) else last]))
+        if JOB.match(text) or not names[0].startswith("JobID"):
+            rows.append([line, text, line])
+        elif rows and rows[-1][2] == line - 1:
+            rows[-1][1:] = [f"{rows[-1][1]} {text}", line]
+        else:
+            before = bisect(known, line) - 1
+            last = behind[known[before]][1] if before >= 0 and known[before] in behind else known[before] if before >= 0 else -1
+            if last != line - 1:
+                rows.append([line, text, line])
+                continue
+            behind[known[before]] = [f"{behind.get(known[before], [''])[0]} {text}", line]
+    a = _continued(a, names[-1], {line: text for line, (text, _) in behind.items()})
+    more, unread = [], dict[str, int]()
+    for line, text, _ in rows:
+        parts = _parted(text.rstrip("\r\n"), names, wanted)
+        if parts is None:
+            why = f"{a.where}:{line}: {text.count('|') + 1} fields; the header names {len(names)}"
+            unread = unread | {why: 1} if not unread else {k: n + 1 for k, n in unread.items()}
+        else:
+            more.append((line, parts))
+    a = replace(a, unread=unread)
     if not more:
         return a
     both = np.concatenate([a.line, [line for line, _ in more]])
@@ -203,3 +262,30 @@ def _with_odd(a: Accounting, names: list[str], odd: list[tuple[int, str]], wante
         if n in a.columns
     }
     return replace(a, line=both[order], columns=columns)
+
+
+def _continued(a: Accounting, name: str, behind: dict[int, str]) -> Accounting:
+    """The table with more text behind the last column, `name`, of the rows of some lines."""
+    if not behind or name not in a.columns:
+        return a
+    texts = a.columns[name].to_pylist()
+    for row in np.flatnonzero(np.isin(a.line, list(behind))).tolist():
+        texts[row] += behind[int(a.line[row])]
+    return replace(a, columns=a.columns | {name: pa.array(texts, pa.string())})
+
+
+def _parted(text: str, names: list[str], wanted: int) -> list[str] | None:
+    """The fields of a row of too many, where one of them, a user's text, holds | itself; None: it is no row."""
+    parts = text.split("|")
+    if wanted > len(names) and parts[-1] == "":  # each line ends in |
+        parts = parts[:-1]
+    surplus = len(parts) - len(names)
+    if surplus < 0:
+        return None
+    at = [len(names) - 1, *(i for i, n in enumerate(names[:-1]) if n in FREE)]
+    tried = ([*parts[:i], "|".join(parts[i : i + surplus + 1]), *parts[i + surplus + 1 :]] for i in at)
+    return next((row for row in tried if all(_looks_right(n, x) for n, x in zip(names, row, strict=True))), None)
+
+
+def _looks_right(name: str, text: str) -> bool:
+    return name not in LOOKS or LOOKS[name].fullmatch(text.strip()) is not None

@@ -148,10 +148,10 @@ class _Flow:
         makes = {str(_said(o, "id") or o): i for i, s in steps.items() for o in s.out or []}
         made: dict[str, tuple[set[str], int]] = {}  # of each step that was added: what it ends with, and how often it runs
         ids, place = list(steps), {i: k for k, i in enumerate(steps)}
-        given = {str(i.id) for i in flow.inputs or []}
+        inputs = {str(i.id) for i in flow.inputs or []}
         for i, s in steps.items():
-            if lost := [x for x in _sources(s) if x not in makes and x not in given]:
-                known = [_within(x) for x in (*makes, *given)]
+            if lost := [x for x in _sources(s) if x not in makes and x not in inputs]:
+                known = [_within(x) for x in (*makes, *inputs)]
                 raise unknown("source", _within(lost[0]), known, f"{self.file}: step {_name(i)}: ")
         sources = {i: [x for x in _sources(s) if x in makes] for i, s in steps.items()}
         edges = np.array([(place[makes[x]], place[i]) for i in ids for x in sources[i]], np.int64)

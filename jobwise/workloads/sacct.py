@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from jobwise.cluster import pool
 from jobwise.errors import InputError
 from jobwise.workload import Workload
-from jobwise.workloads.accounting import Accounting, names_of, read
+from jobwise.workloads.accounting import FREE, Accounting, forgiving, left_out, names_of, read
 from jobwise.workloads.swf import COLUMNS, from_table, read_text
 
 FIELDS = "JobIDRaw,JobID,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw"
@@ -44,7 +44,8 @@ def command(start: str = "2026-01-01", end: str = "now") -> str:
 def _day(text: str) -> float:
     """s since 1970 of YYYY-MM-DD[THH:MM:SS]; NaN for a day that is none."""
     try:
-        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() if text[:4].isdigit() else float("nan")
+        moment = datetime.fromisoformat(text) if text[:4].isdigit() else None
+        return float("nan") if moment is None else (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except ValueError:
         return float("nan")
 
@@ -112,7 +113,14 @@ def from_text(text: str, where: str, procs: int | None = None) -> Workload:
     ):
         if not any(n in names for n in need):
             raise InputError(f"{where}:1: the header has no column {' or '.join(need)}; run {command()!r}")
-    a, start, dropped = ran(read(text, where, USED))
+    return forgiving(read(text, where, {*USED, *FREE}), lambda a: _log(a, where, procs))
+
+
+def _log(a: Accounting, where: str, procs: int | None) -> Workload:
+    """The workload of a table of sacct. Raises InputError."""
+    unread = left_out(a)
+    a, start, dropped = ran(a)
+    dropped |= unread
     table, ids = _table(a, start)
     peak = _peak(table)
     if procs and procs < table[:, COLUMNS.index("allocated")].max():
@@ -154,7 +162,8 @@ def ran(a: Accounting) -> tuple[Accounting, np.ndarray, dict[str, int]]:
         open_ &= ~(again & ~np.isnan(times(a, "End")))
     a = without(a, open_ & ~live, "not ended")
     if not len(a):
-        raise InputError(f"{a.where}: no job that ran ({', '.join(f'{n} {r}' for r, n in dropped.items()) or 'no rows'})")
+        why = ", ".join(f"{n} {r}" for r, n in dropped.items()) or next(iter(a.unread), "no rows")
+        raise InputError(f"{a.where}: no job that ran ({why})")
     return a, times(a, "Start"), dropped
 
 

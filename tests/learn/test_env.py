@@ -395,7 +395,9 @@ def test_a_reward_of_ones_own_that_asks_for_another_field_is_told_which_there_ar
     import jobwise as jw
     from jobwise.learn.env import WindowVectorEnv
 
-    envs = WindowVectorEnv(jw.lublin(200, procs=64, seed=1), 2, reward=lambda z: -z["wait"])
+    envs = WindowVectorEnv(num_envs=2, workload=jw.lublin(400, procs=64, seed=1), jobs=64, reward=lambda z: -z["wait"])
     envs.reset(seed=0)
-    with pytest.raises(InputError, match=r"test_env\.py:\d+: the reward failed: .*no field of name wait; fields of transitions: .*seconds"):
+    with pytest.raises(
+        InputError, match=r"test_env\.py:\d+: the reward failed: .*no field of name wait; fields of transitions: .*seconds"
+    ):
         envs.step(np.zeros(2, np.int64))

@@ -16,7 +16,7 @@ from jobwise.slurm.read import documents
 from jobwise.slurm.read.jobs import OPTIONS, OTHERS
 from jobwise.slurm.read.requests import by_line, options
 from jobwise.slurm.read.site import read as read_site
-from jobwise.workloads.accounting import read
+from jobwise.workloads.accounting import left_out, read
 from jobwise.workloads.sacct import elapsed, from_text, gpus_in, queued, ran, times
 
 HEAD = "JobID|JobIDRaw|State|Submit|Eligible|Start|End|ElapsedRaw|SubmitLine"
@@ -31,8 +31,9 @@ def test_rows_stay_in_order_and_lines_are_those_of_the_file():
     a = read("\n".join([HEAD, row("1"), "", row("2", line="sbatch --wrap=a|b"), row("3"), "  ", row("4")]), "x")
     assert a.line.tolist() == [2, 4, 5, 7] and a.columns["SubmitLine"][1].as_py() == "sbatch --wrap=a|b"
     assert read(f"{HEAD}|\r\n{row('1')}|\r\n{row('2')}|\r\n", "x").columns["JobID"].to_pylist() == ["1", "2"]
-    with pytest.raises(InputError, match="x:4: 3 fields; the header names 9"):
-        read("\n".join([HEAD, row(), row(), "1|2|3", row()]), "x")
+    a = read("\n".join([HEAD, row(), row(), "1|2|3", row(), "4|5"]), "x")
+    assert a.line.tolist() == [2, 3, 5] and a.unread == {"x:4: 3 fields; the header names 9": 2}
+    assert left_out(a) == {"that cannot be read (the first: x:4: 3 fields; the header names 9)": 2}
     assert len(read(HEAD, "x")) == 0 and len(read(HEAD + "\n\n\n", "x")) == 0
 
 
@@ -220,7 +221,7 @@ def test_what_does_not_fit_together_is_named(tmp_path):
         ("scontrol_config.txt", "slurm_load_ctl_conf error: Unable to contact", "is no configuration"),
         ("scontrol_node.txt", "slurm_load_node error", "holds no NodeName"),
         ("scontrol_partition.txt", "<html></html>", "holds no PartitionName"),
-        ("scontrol_partition.txt", "PartitionName=batch Nodes= State=UP\n", "has no nodes"),
+        ("scontrol_partition.txt", "PartitionName=batch Nodes= State=UP\n", "no partition has nodes"),
         ("sacctmgr_qos.txt", "Name|Prio\n", "holds no rows"),
         ("sacctmgr_qos.txt", "Nam|Priority\nnormal|0\n", "no column Name"),
         ("sacctmgr_assoc.txt", "Cluster|Account|User|Share\ntest|bio\n", "sacctmgr_assoc.txt:2: no column User"),
@@ -319,3 +320,45 @@ def test_a_partition_list_counts_only_where_all_of_it_is_there(tmp_path):
     w = read_site(folder)
     named = {int(id): w.names["partition"][int(p)] for id, p in zip(w.columns["job"], w.jobs["partition"], strict=True)}
     assert [named[i] for i in (1, 2, 3, 4)] == ["batch,long", "batch", "long,batch", "batch"]
+
+
+NAMED = "JobID|JobName|State|Submit|Start|End|NCPUS|ElapsedRaw|SubmitLine"
+
+
+def named(id, name="sleep", line="sbatch x.sh", elapsed="100", submit="1767225600"):
+    return f"{id}|{name}|COMPLETED|{submit}|1767225700|1767225800|2|{elapsed}|{line}"
+
+
+def test_a_bar_or_an_end_of_line_in_a_users_text_leaves_the_row_whole():
+    text = [
+        NAMED,
+        named(1, name="crazy|name"),
+        named(2, line='srun bash -c "a &&\nb | c"'),
+        named(3, "a|b|c"),
+    ]
+    a = read("\n".join(text), "x")
+    assert a.columns["JobID"].to_pylist() == ["1", "2", "3"] and not a.unread
+    assert (
+        a.columns["JobName"].to_pylist()[:2] == ["crazy|name", "sleep"] and a.columns["ElapsedRaw"].to_pylist() == ["100"] * 3
+    )
+    assert a.columns["SubmitLine"][1].as_py() == 'srun bash -c "a && b | c"'
+
+
+def test_a_row_that_cannot_be_read_is_left_out_and_named():
+    text = "\n".join(
+        [NAMED, named(1), named(2, elapsed="soon"), named(3), named(4, elapsed="soon"), named(5, submit="never"), "6|7"]
+    )
+    w = from_text(text, "x")
+    assert len(w) == 2
+    (reason,) = [k for k in w.dropped if "cannot be read" in k]
+    assert w.dropped[reason] == 4 and "the first: x:7: 2 fields; the header names 9" in reason
+    with pytest.raises(InputError, match="x:2: ElapsedRaw is 'soon'"):
+        from_text("\n".join([NAMED, named(1, elapsed="soon")]), "x")
+
+
+def test_offsets_of_times_count():
+    """Over the end of daylight saving: 02:30+0200 is half an hour before 02:00+0100."""
+    head = "JobID|State|Submit|Start|End|NCPUS"
+    rows = ["1|COMPLETED|2025-10-26T02:30:00+0200|2025-10-26T02:00:00+0100|2025-10-26T02:30:00+0100|2"]
+    a = read("\n".join([head, *rows]), "x")
+    assert times(a, "Start")[0] - times(a, "Submit")[0] == 1800.0 and times(a, "Submit")[0] == 1761438600.0

@@ -12,7 +12,7 @@ from jobwise.compare.comparison import hours
 from jobwise.report.result import Progress, Result
 from jobwise.report.sections import Section, Table
 from jobwise.slurm.judge import fidelity
-from jobwise.slurm.judge.fidelity import Fidelity
+from jobwise.slurm.judge.fidelity import Fidelity, trusted
 from jobwise.slurm.judge.repeats import COLUMNS, Repeats
 from jobwise.slurm.judge.tune import FEWEST, Tuned
 from jobwise.slurm.judge.what_if import Change
@@ -22,7 +22,7 @@ from jobwise.workloads.transform import span
 
 BRIEF_H = 48  # of submits: fewer hours hold no two days to compare
 PARTS = 40  # of the time, in the figure of waits
-HEAD = ("change", "mean wait h", "slowdown", "change [95 %]", "longest wait h", "x now", "verdict")
+HEAD = ("change", "mean wait h", "slowdown", "typical change [95 %]", "longest wait h", "x now", "verdict")
 GROUPED = ("what", "group", "jobs", "now s", "then s", "change")
 TUNE = "Let settings be searched within a bound on waits, and judged on later jobs: jobwise slurm tune SITE --max-wait 1.2x"
 EXPLAINED = (
@@ -71,13 +71,14 @@ def of_changes(
 ) -> Result:
     """Return the result of changes at a site. `present`: how well the simulated present explains the record; `lines`: those of
     slurm.conf that were changed; `notes`: on the policies."""
-    trust = _trust(present)
+    trust, sure = _trust(present), present is None or trusted(present)
+    doubt = [] if sure else ["These verdicts are of a simulation that does not explain the record: do not act on them."]
     explained = [most_helpful(w), *notes, EXPLAINED]
     title = f"{w.name}: {len(w):,} jobs, against the simulated present"
     tables = _tables(title, changes, [(c.name, c) for c in changes])
     return Result(
         title=f"{w.name}: what would have been",
-        answer=[*(c.sentence() for c in changes), *_idle(w, lines, changes)],
+        answer=[*doubt, *(c.sentence() for c in changes), *_idle(w, lines, changes)],
         cautions=[trust, *_brief(w)],
         tables=tables,
         notes=explained,
@@ -124,9 +125,11 @@ def of_tuned(w: Workload, tuned: Tuned) -> Result:
 
 def _offers(tuned: Tuned) -> list[Table]:
     """The best candidate within each bound on waits, on the jobs that chose it."""
-    rows = [[f"{x.bound:g}x", f"{x.change:+.0%}", f"{x.longest:.2f}", "; ".join(x.lines)] for x in tuned.offers]
+    rows = [[f"{x.bound:g}x", f"{x.change:+.0%}", f"{x.longest:.2f}", ", ".join(x.lines)] for x in tuned.offers]
     heads = ("bound", f"mean {tuned.metric}", "longest x", "lines of slurm.conf")
-    return [Table(heads, rows, "the best candidate within each bound, on the first 70 % of the jobs")] if rows else []
+    return (
+        [Table(heads, rows, "the best candidate within each bound, on the jobs that chose it (the first 70 %)")] if rows else []
+    )
 
 
 def _tables(title: str, changes: Sequence[Change], grouped: Sequence[tuple[str, Change]]) -> list[Table]:

@@ -56,7 +56,7 @@ CHOICES = {  # values that are drawn; the present one is always among them
 }
 
 
-class Offer(NamedTuple):
+class WithinBound(NamedTuple):
     """The best candidate within a bound on waits, on the jobs that choose: the change of its metric, the longest wait in times
     the present one (the most of all replicas), its lines of slurm.conf."""
 
@@ -81,7 +81,7 @@ class Tuned:
     bound: float
     metric: str = "wait"
     fidelity: Fidelity | None = None
-    offers: Sequence[Offer] = ()
+    offers: Sequence[WithinBound] = ()
 
     @property
     def trusted(self) -> bool:
@@ -122,8 +122,9 @@ class Tuned:
             return f"{change_text} Better in the simulation alone, and {why}: no lines are proposed."
         if self.gains:
             return f"{change_text} Better on later jobs, and within {self.bound:g} times the present longest wait."
-        broken = "" if self.test.longest.max() <= self.bound else f" The bound of {self.bound:g} times is broken there."
-        certain = "" if self._better else " On later jobs the gain is not certain: the interval holds 0."
+        most, wait = float(self.test.longest.max()), self.test.wait if self.metric == "wait" else self.test.slowdown
+        broken = "" if most <= self.bound else f" The bound of {self.bound:g} times is broken there: {most:.2f} in one replica."
+        certain = "" if self._better else f" The change of the mean {self.metric} there, {wait.text()}, is not certain."
         return f"{change_text}{certain}{broken} No lines are proposed."
 
 
@@ -181,19 +182,19 @@ class Candidates:
         gain = (scores - base)[..., METRICS.index(self.metric)]
         return gain.mean(axis=1) + PRICE * np.log(np.maximum(over, 1.0)).max(axis=1)
 
-    def offers(self, settings: Sequence[np.ndarray], present: np.ndarray, step: Callable[..., None]) -> list[Offer]:
+    def offers(self, settings: Sequence[np.ndarray], present: np.ndarray, step: Callable[..., None]) -> list[WithinBound]:
         """Return the best of the settings within each of BOUNDS, where it is better than the present ones."""
         which = [*range(REPLICAS), *self.later]
         base, scores = self.of([present], which, step)[0], self.of(settings, which, step)
         gain = (scores - base)[..., METRICS.index(self.metric)].mean(axis=1)
         longest = (np.maximum(scores[..., 2], 1.0) / np.maximum(base[:, 2], 1.0)).max(axis=1)
-        found: list[Offer] = []
+        within: list[WithinBound] = []
         for bound in BOUNDS:
             able = np.flatnonzero((longest <= bound) & (gain < -LEAST))
             if len(able) and (k := able[gain[able].argmin()]) is not None:
                 lines = conf.lines(present, settings[k])
-                found += [Offer(bound, float(np.expm1(gain[k])), float(longest[k]), lines)]
-        return found
+                within += [WithinBound(bound, float(np.expm1(gain[k])), float(longest[k]), lines)]
+        return within
 
     def keeping(self, settings: Sequence[np.ndarray], present: np.ndarray, step: Callable[..., None]) -> list[np.ndarray]:
         """Return the settings whose longest wait is within the bound in every replica of the choosing jobs."""

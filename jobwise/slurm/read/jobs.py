@@ -19,9 +19,9 @@ from jobwise.site import Site, ask_dtype
 from jobwise.slurm.read.associations import associations
 from jobwise.slurm.read.requests import by_accounting, by_line, options
 from jobwise.slurm.read.startable import lifted
-from jobwise.slurm.read.text import amount, features_of, resources, said
+from jobwise.slurm.read.text import amount, features_of, nodes, resources, said
 from jobwise.workload import Workload, workload
-from jobwise.workloads.accounting import Accounting
+from jobwise.workloads.accounting import Accounting, left_out
 from jobwise.workloads.sacct import UNLIMITED, elapsed, numbers_of, queued, ran, times
 
 NEEDED = ("JobIDRaw", "Submit", "Start", "End", "ElapsedRaw", "TimelimitRaw", "NNodes", "NCPUS", "ReqCPUS", "Partition")
@@ -43,12 +43,16 @@ DEPENDENCY = r"\s(?:--dependency[=\s]|-d\s*)(after\S+)"
 @dataclass
 class Known:
     """Data of a site on its nodes and names. `sets`: node sets (`site.Sets`); `features` of each node; `memory`: MiB of a
-    CPU, of a node for jobs that ask for none; `reservations`: the number of each closure by its name; `licences`: names."""
+    CPU, of a node for jobs that ask for none; `reservations`: the number of each closure by its name; `names`: of the nodes;
+    `threads` of a core: a job has whole cores; `exclusive`: partitions whose jobs have whole nodes; `licences`: names."""
 
     sets: Any
     features: list[set]
     memory: tuple[int, int]
     reservations: dict[str, int] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    threads: int = 1
+    exclusive: frozenset[str] = frozenset()
     licences: tuple[str, ...] = ()
     bundles: dict[tuple, int] = field(default_factory=dict)  # what jobs ask for of each licence, by its number
 
@@ -71,19 +75,20 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
     site = cluster.known_site
     if missing := [x for x in NEEDED if not a.has(x)]:
         raise InputError(f"{a.where}:1: the header has no column {missing[0]}; `jobwise slurm site` prints the command")
+    unread = left_out(a)
     a, _, left = ran(a)
-    left |= {"that are cut": a.cut} if a.cut else {}
+    left |= unread
     if (never := a.matches("assigned", "NodeList")).any():  # None assigned: cancelled while it waited
         left["never started"] = left.get("never started", 0) + int(never.sum())
         a = a.take(~never)
         if not len(a):
             raise InputError(f"{a.where}: no job that ran ({', '.join(f'{n} {k}' for k, n in left.items())})")
     a = a.take(_turns(a))
-    a = _named_partitions(_once(a, left), site.partition_names)
+    a = _known_partitions(_named_partitions(_once(a, left), site.partition_names), site.partition_names, left)
     site = _known_qos(a, site)
-    table, ask, unread = _asks(a, known, cluster.capacity, site.settings[0]["memory"])
-    if unread:
-        site = replace(site, guesses=(*site.guesses, f"{unread:,} jobs whose SubmitLine cannot be read: ReqTRES is taken"))
+    table, ask, misread = _asks(a, known, cluster.capacity, site.settings[0]["memory"])
+    if misread:
+        site = replace(site, guesses=(*site.guesses, f"{misread:,} jobs whose SubmitLine cannot be read: ReqTRES is taken"))
     which, lists = a.distinct("Partition")
     fits = _fits(table, lists, which, ask, cluster, known.sets)
     if not fits.all():
@@ -167,6 +172,22 @@ def _named_partitions(a: Accounting, known: tuple[str, ...]) -> Accounting:
         if own[j] in names and all(x in known for x in names):
             own[j] = line
     return replace(a, columns=a.columns | {"Partition": pa.array(own)})
+
+
+def _known_partitions(a: Accounting, known: tuple[str, ...], left: dict[str, int]) -> Accounting:
+    """The jobs of partitions that the site has; those of partitions that are gone, or have no nodes, are counted in `left`."""
+    which, lists = a.distinct("Partition")
+    there = [",".join(p for p in x.split(",") if p in known) for x in lists]
+    if there == lists:
+        return a
+    gone = np.array([not x for x in there], bool)
+    if gone[which].any():
+        named = ", ".join(x for x, y in zip(lists, gone, strict=True) if y)[:60]
+        left[f"of partitions that the site does not have ({named})"] = int(gone[which].sum())
+    a = replace(a, columns=a.columns | {"Partition": pa.array(there).take(pa.array(which))}).take(~gone[which])
+    if not len(a):
+        raise InputError(f"{a.where}: jobs of partition {lists[0]!r}, which the site does not have ({', '.join(known)})")
+    return a
 
 
 def _known_qos(a: Accounting, site: Site) -> Site:
@@ -264,7 +285,8 @@ def _asks(a: Accounting, site: Known, capacity: np.ndarray, memory: bool) -> tup
         cut = pc.replace_substring_regex(pc.fill_null(cut, ""), OTHERS, "")
         a = replace(a, columns=a.columns | {"SubmitLine": pc.if_else(plain, line, cut)})
     which, parts = np.zeros(len(a), np.int64), []
-    for name in ASKED:
+    names = (*ASKED, *(("Partition",) if site.exclusive else ()))
+    for name in names:
         code, texts = a.distinct(name)
         parts.append((code, texts))
         which = np.unique(which * (len(texts) + 1) + code, return_inverse=True)[1]
@@ -272,20 +294,20 @@ def _asks(a: Accounting, site: Known, capacity: np.ndarray, memory: bool) -> tup
     known: dict[tuple, int] = {}
     ask, unread = np.empty(len(first), np.int64), np.zeros(len(first), bool)
     for i in np.argsort(first, kind="stable"):  # in order of appearance
-        row = {name: texts[code[first[i]]] for name, (code, texts) in zip(ASKED, parts, strict=True)}
+        row = {name: texts[code[first[i]]] for name, (code, texts) in zip(names, parts, strict=True)}
         try:
             asked, unread[i] = _ask(row, site, capacity, memory)
             ask[i] = known.setdefault(asked, len(known))
         except ValueError as error:
-            raise a.wrong(int(first[i]), str(error)) from None
+            raise a.wrong(np.flatnonzero(which == i), str(error)) from None
     return np.array(list(known), ask_dtype), ask[which], int(unread[which].sum())
 
 
 def _ask(r: dict, site: Known, capacity: np.ndarray, memory: bool) -> tuple[tuple, bool]:
     """(a row of ask_dtype: what the line says as far as it goes, for the script may say more, else accounting; is the line
     one that cannot be read?). Raises ValueError."""
-    o, asked = options(r["SubmitLine"]), resources(r["ReqTRES"])
-    amounts = list(by_accounting(asked, resources(r["AllocTRES"]), int(r["ReqCPUS"] or 0), r["ReqMem"]))
+    o, asked, got = options(r["SubmitLine"]), resources(r["ReqTRES"]), resources(r["AllocTRES"])
+    amounts = list(by_accounting(asked, got, int(r["ReqCPUS"] or 0), r["ReqMem"], site.threads))
     asks, unread = None, False
     try:
         asks = _line(o, site.memory, asked)
@@ -302,15 +324,30 @@ def _ask(r: dict, site: Known, capacity: np.ndarray, memory: bool) -> tuple[tupl
             amounts[6:8] = more[6:8]
     if not memory:
         amounts[4] = amounts[5] = 0
+    if site.threads > 1 and not amounts[8]:
+        amounts[2:4] = _in_cores(amounts[2], amounts[3], int(got.get("cpu", 0)), site.threads)
+    amounts[8] = amounts[8] or r.get("Partition", "") in site.exclusive
     usable = (capacity[:, 0] >= amounts[3]) & (capacity[:, 1] >= max(amounts[5], amounts[4] * amounts[3]))
     if text := o.get("constraint", said(r["Constraints"])):
         either = features_of(text)
         usable &= [any(x <= has for x in either) for has in site.features]
+    if "exclude" in o:
+        usable &= ~np.isin(site.names, nodes(o["exclude"]))
+    if "nodelist" in o and max(amounts[0], 1) <= len(named := nodes(o["nodelist"])):
+        usable &= np.isin(site.names, named)
     if text or not usable.all():
         amounts[9] = site.sets.add(np.flatnonzero(usable).tolist())
     amounts[13] = site.bundle(o.get("licenses", ""))
     amounts[14] = site.reservations.get(o.get("reservation", ""), 0)
     return tuple(amounts), unread
+
+
+def _in_cores(tasks: int, cpus: int, got: int, threads: int) -> list[int]:
+    """[tasks, CPUs of each] in whole cores of `threads` CPUs. A job that got no more CPUs than that rounding gives has them."""
+    whole = -(-tasks * cpus // threads) * threads
+    if got and got != whole and got % max(tasks, 1) == 0 and got >= tasks * cpus:
+        return [tasks, got // max(tasks, 1)]
+    return [tasks, whole // tasks] if whole % max(tasks, 1) == 0 else [1, whole]
 
 
 def _line(o: dict[str, str], default: tuple, asked: dict[str, float]) -> tuple | None:
@@ -363,9 +400,7 @@ def _lists(queues: list[str], partitions: tuple[str, ...], where: str) -> np.nda
     """[K, W] the partitions of each different list of partitions."""
     at = {p: i for i, p in enumerate(partitions)}
     if wrong := [p for q in queues for p in q.split(",") if p not in at]:
-        raise InputError(
-            f"{where}: jobs of partition {wrong[0]!r}, which the site does not have ({', '.join(at)}); a | in a name?"
-        )
+        raise InputError(f"{where}: jobs of partition {wrong[0]!r}, which the site does not have ({', '.join(at)})")
     lists = [[at[p] for p in q.split(",")] for q in queues]
     table = np.full((len(lists), max(map(len, lists))), -1, np.int32)
     for k, x in enumerate(lists):

@@ -87,14 +87,14 @@ def by_line(o: dict[str, str], default: tuple[int, int]) -> tuple:
     )
 
 
-def by_accounting(asked: dict[str, float], got: dict[str, float], cpus: int, text: str) -> tuple:
+def by_accounting(asked: dict[str, float], got: dict[str, float], cpus: int, text: str, threads: int = 1) -> tuple:
     """Return the request of a job whose line is not known. `asked`, `got`: its trackable resources; `cpus` asked for; `text`:
     ReqMem, of a node where it ends in n, else memory counts by CPU. It shares its nodes, unless it got more CPUs than it
-    asked for."""
+    asked for, in whole cores of `threads` CPUs."""
     least, cpus = int(asked.get("node") or got.get("node") or 1), max(cpus, 1)
     node = memory(text) if text.endswith("n") else 0
     cpu = 0 if node else memory(text) if text.endswith("c") else int(asked.get("mem", 0)) // cpus
-    cards, whole = int(asked.get("gpu", 0)), got.get("cpu", 0) > cpus
+    cards, whole = int(asked.get("gpu", 0)), got.get("cpu", 0) > -(-cpus // threads) * threads
     if cards and got.get("node", 1) == 1:
         return 1, 1, cpus, 1, cpu, node, 0, cards, whole, 0, 0, 0, 0, 0, 0
     return least, 0, cpus, 1, cpu, node, cards, 0, whole, 0, 0, 0, 0, 0, 0

@@ -16,17 +16,18 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
 from jobwise.site import LIMITS, RESOURCES, Site, ask_dtype, association_dtype, partition_dtype, qos_dtype
-from jobwise.slurm.read import conf, documents, guesses, jobs
+from jobwise.slurm.read import conf, documents, guesses, jobs, unsimulated
 from jobwise.slurm.read.associations import LIMITED, unlimited, used
 from jobwise.slurm.read.closures import closures, out_of_service
 from jobwise.slurm.read.text import amount, config, gpus, nodes, records, resources, said, seconds, table
 from jobwise.workload import Workload
-from jobwise.workloads.accounting import Accounting
+from jobwise.workloads.accounting import Accounting, forgiving
 from jobwise.workloads.accounting import read as accounts
 from jobwise.workloads.sacct import is_sacct, times
 
 FIELDS = "JobID,JobIDRaw,JobName,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw"
 FIELDS += ",NNodes,NCPUS,ReqCPUS,ReqMem,ReqTRES,AllocTRES,NodeList,Priority,Constraints,SubmitLine"
+ASSOCIATION = "Cluster,Account,User,Partition,Share,ParentName,GrpJobs,GrpTRES,MaxJobs,MaxTRES,MaxWall,QOS,DefaultQOS"
 SINCE = "SLURM_TIME_FORMAT=%s sacctmgr -P"
 COMMANDS = {
     "sacct": f"SLURM_TIME_FORMAT=%s sacct -a -X -P -S now-180days -E now --format={FIELDS}",
@@ -34,7 +35,7 @@ COMMANDS = {
     "scontrol_node": "scontrol show node -o",
     "scontrol_partition": "scontrol show partition",
     "sacctmgr_qos": "sacctmgr -P show qos",
-    "sacctmgr_assoc": "sacctmgr -P show assoc",
+    "sacctmgr_assoc": f"sacctmgr -P show assoc format={ASSOCIATION}",
     "sacctmgr_event": f"{SINCE} show event start=now-180days format=NodeName,TimeStart,TimeEnd,State",
     "sacctmgr_reservation": f"{SINCE} show reservation start=now-180days format=Name,NodeName,TimeStart,TimeEnd",
 }
@@ -108,6 +109,8 @@ def _read(folder: Path, accounting: Accounting | None) -> Workload:
         guessed.append(f"no scontrol_partition: each partition has {guess}")
         names = {r["PartitionName"] for r in queues}
         queues += [r for r in (guesses.partitions(accounting) if there - names else ()) if r["PartitionName"] not in names]
+    queues, more_said = _told(folder, "scontrol_partition", lambda: _with_nodes(queues, site.names))
+    guessed += more_said
     site = _told(folder, "scontrol_partition", lambda: _partitions(site, queues, sets))
     qos = _table(folder, texts, "sacctmgr_qos", ("Name", "Priority"))
     if not qos:
@@ -120,6 +123,8 @@ def _read(folder: Path, accounting: Accounting | None) -> Workload:
         limits["all"] = limits["user"] = limits["max_wall"][:, None] = np.inf
     site = replace(site, qos=limits, qos_names=tuple(q["Name"] for q in qos))
     assoc = _table(folder, texts, "sacctmgr_assoc", ("Account", "User", "Share"))
+    if assoc and set_["fair_share"] > 0 and not any("ParentName" in r or "Par Name" in r for r in assoc):
+        guessed.append("sacctmgr_assoc has no column ParentName: all accounts hang at the root, which changes fair shares")
     if not assoc and set_["fair_share"] > 0:
         guessed.append("no sacctmgr_assoc: nobody has a share, fair share does not count")
     if assoc and not any(x in enforced for x in ("limits", "safe")):
@@ -138,12 +143,26 @@ def _read(folder: Path, accounting: Accounting | None) -> Workload:
     licences = _told(folder, "scontrol_config", lambda: _licences(known.get("licenses", "")))
     site = replace(site, closures=np.concatenate([closed, more]), licences=np.array(list(licences.values()), float))
     guessed += [
-        f"not simulated: {x}" for x in conf.not_simulated(known) + _ignored(qos, QOS_READ) + _ignored(assoc, ASSOC_READ)
+        f"not simulated: {x}"
+        for x in conf.not_simulated(known)
+        + unsimulated.of_records(queues, unsimulated.PARTITIONS, "partitions")
+        + unsimulated.of_records(machines, unsimulated.NODES, "nodes")
+        + _ignored(qos, QOS_READ)
+        + _ignored(assoc, ASSOC_READ)
+        + unsimulated.of_jobs(accounting)
     ]
     guessed += _agree(folder, known, assoc, accounting, site, machines, bool(texts["sacctmgr_event"]))
     site = replace(site, guesses=tuple(guessed))
-    about = jobs.Known(sets, features, memory, reservations, tuple(licences))
-    return jobs.read(accounting, folder.name, replace(cluster, site=site), about, assoc)
+    threads = min((int(r.get("ThreadsPerCore") or 1) for r in machines), default=1)
+    if threads > 1:
+        guessed = [
+            *site.guesses,
+            f"cores of {threads} CPUs: jobs have whole cores, as AllocTRES has them; sockets do not count",
+        ]
+        site = replace(site, guesses=tuple(guessed))
+    whole = frozenset(r["PartitionName"] for r in queues if r.get("OverSubscribe") == "EXCLUSIVE")
+    about = jobs.Known(sets, features, memory, reservations, site.names, threads, whole, tuple(licences))
+    return forgiving(accounting, lambda a: jobs.read(a, folder.name, replace(cluster, site=site), about, assoc))
 
 
 USAGE = "sshare_start"  # `sshare -a -P -o Account,User,RawUsage` at the begin of the record
@@ -270,8 +289,8 @@ def _document(folder: Path, name: str) -> Any:
 def _text(folder: Path, name: str) -> str:
     file = folder / name
     try:
-        return file.read_text("utf-8-sig") if file.is_file() else ""
-    except (OSError, UnicodeDecodeError) as error:
+        return file.read_text("utf-8-sig", errors="replace") if file.is_file() else ""  # names of users may be in Latin-1
+    except OSError as error:
         raise InputError(f"{file}: cannot be read: {error}") from None
 
 
@@ -324,14 +343,30 @@ def _nodes(machines: list[dict], set_: np.void) -> tuple[Site, Cluster, Sets, li
     return site, Cluster(capacity, RESOURCES), sets, features
 
 
+def _with_nodes(queues: list[dict], names: tuple[str, ...]) -> tuple[list[dict], list[str]]:
+    """(the partitions with nodes that are there, each with these; what is said of the others). Raises ValueError."""
+    known, kept, said_ = set(names), [], []
+    for r in queues:
+        own = list(names) if r.get("Nodes") == "ALL" else nodes(said(r.get("Nodes", "")))
+        there = [n for n in own if n in known]
+        if lost := len(own) - len(there):
+            e_g = next(n for n in own if n not in known)
+            said_.append(
+                f"partition {r['PartitionName']}: {lost} of its nodes are not in scontrol_node (e.g. {e_g}): without them"
+            )
+        if there:
+            kept.append(r | {"Nodes": ",".join(there)})
+        else:
+            said_.append(f"partition {r['PartitionName']} has no nodes: it is left out, and its jobs")
+    if not kept:
+        raise ValueError("no partition has nodes")
+    return kept, said_
+
+
 def _partitions(site: Site, queues: list[dict], sets: Sets) -> Site:
     place, rows = {n: i for i, n in enumerate(site.names)}, []
     for r in queues:
-        names = list(place) if r.get("Nodes") == "ALL" else nodes(said(r.get("Nodes", "")))
-        if not names:
-            raise ValueError(f"partition {r['PartitionName']} has no nodes")
-        if wrong := [n for n in names if n not in place]:
-            raise ValueError(f"partition {r['PartitionName']} has node {wrong[0]}, which the nodes' file does not know")
+        names = nodes(r["Nodes"])
         most = said(r.get("MaxNodes", ""))
         rows.append((
             sets.add(place[n] for n in names),

@@ -341,18 +341,11 @@ def test_what_is_missing_is_guessed_and_named(tmp_path):
     [
         ("sacct.txt", lambda t: "", "sacct.txt is missing"),
         ("sacct.txt", lambda t: t.replace("|Start|", "|Begin|", 1), "no column Start"),
-        ("sacct.txt", lambda t: t.replace("|batch|", "|night|", 1), "partition 'night'"),
         ("scontrol_node.txt", lambda t: t.replace("CPUTot=4", "CPUTot=four", 1), "scontrol_node.txt"),
-        ("scontrol_partition.txt", lambda t: t.replace("node[01-16]", "other[01-16]"), "other01"),
+        ("scontrol_partition.txt", lambda t: t.replace("node[01-16]", "other[01-16]"), "no partition has nodes"),
         ("scontrol_config.txt", lambda t: t.replace("= 00:10:00", "= soon"), "scontrol_config.txt"),
         ("sacctmgr_assoc.txt", lambda t: t.replace("test|bio|||10", "test|bio|||", 1), "no share"),
         ("scontrol_config.txt", lambda t: t + "DefMemPerCPU = much\n", "scontrol_config.txt"),
-        ("sacct.txt", lambda t: t[: t.index("\n3|") + 60], "sacct.txt:4: "),
-        (
-            "sacct.txt",
-            lambda t: t.replace("|COMPLETED|", "|COMPLETED|", 1).replace("|00:00:00|", "|00:00:00|x", 1),
-            "ElapsedRaw",
-        ),
     ],
 )
 def test_a_wrong_folder_gets_one_line(tmp_path, capsys, name, wrong, said):
@@ -484,3 +477,22 @@ def test_a_constraint_asks_for_all_features_of_one_alternative(tmp_path):
     ask = w.cluster.known_site.asks[w.jobs["ask"]]
     sets = w.cluster.known_site.sets[ask["set"]]
     assert sets[0].tolist() == [0, 1, 1, 0] and (sets[1:] == 1).all()
+
+
+@recorded
+@pytest.mark.parametrize(
+    ("wrong", "left"),
+    [
+        (lambda t: t.replace("|batch|", "|night|", 1), "1 of partitions that the site does not have (night)"),
+        (lambda t: t[: t.index("\n9|") + 60], "sacct.txt:10: "),
+    ],
+)
+def test_a_wrong_row_is_left_out_and_named(tmp_path, wrong, left):
+    """Nothing but a folder of which no job can be read is refused."""
+    for file in (RECORDED / "fairshare").iterdir():
+        shutil.copy(file, tmp_path)
+        (tmp_path / file.name).chmod(0o644)
+    whole = len(read(tmp_path))
+    (tmp_path / "sacct.txt").write_text(wrong((tmp_path / "sacct.txt").read_text()))
+    w = read(tmp_path)
+    assert 0 < len(w) < whole and left in w.left_out and w.left_out.count("1 ") >= 1
