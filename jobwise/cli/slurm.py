@@ -31,7 +31,7 @@ def site(
         jobwise slurm site
         jobwise slurm site site
     """
-    from jobwise.slurm.read.site import commands, files, most_helpful, read
+    from jobwise.slurm.read.site import COMMANDS, commands, files, most_helpful, not_simulated, read
 
     if folder is None:
         typer.echo(commands())
@@ -41,9 +41,11 @@ def site(
     s = w.cluster.known_site
     x = s.settings[0]
     total = dict(zip(("cpus", "memory_mib", "gpus"), w.cluster.total.tolist(), strict=True))
+    ignored, lacking = not_simulated(w), [n for n in COMMANDS if not any(f.startswith(f"{n}.") for f in taken)]
+    guessed = [g for g in s.guesses if not g.startswith("not simulated")]
     if as_json:
         about = {"site": w.name, "jobs": len(w), "nodes": len(s.weight), "dropped": w.dropped, "guesses": list(s.guesses)}
-        about |= {"files_read": taken, "files_not_read": others}
+        about |= {"files_read": taken, "files_not_read": others, "not_simulated": ignored}
         known = {"settings": {k: x[k].item() for k in x.dtype.names}}
         print_json(about | total | known | {"partitions": list(s.partition_names), "qos": list(s.qos_names)})
         return
@@ -53,6 +55,7 @@ def site(
     rows = [
         ["files read", ", ".join(taken)],
         ["files not read", ", ".join(others) or "none"],
+        ["files missing", ", ".join(lacking) or "none"],
         ["jobs that ran", f"{len(w):,}"],
         ["left out", ", ".join(f"{n:,} {k}" for k, n in w.dropped.items()) or "none"],
         ["nodes", f"{len(s.weight):,}: {held}"],
@@ -62,6 +65,8 @@ def site(
         ["priority", "first come, first served" if x["basic"] else weights or "equal"],
         ["backfill", ahead if x["backfill"] else "none"],
     ]
+    for name in ignored:
+        say(f"not simulated: {name}")
     print_table(w.name, ["what", "value"], rows, left=2)
     queues = [
         [
@@ -73,7 +78,7 @@ def site(
         for n, p in zip(s.partition_names, s.partitions, strict=True)
     ]
     print_table("partitions", ["partition", "nodes", "factor", "longest job"], queues)
-    for g in s.guesses:
+    for g in guessed or ["nothing"]:
         say(f"guessed: {g}")
     if s.guesses and most_helpful(w):
         say(most_helpful(w))

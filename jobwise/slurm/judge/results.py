@@ -16,7 +16,7 @@ from jobwise.slurm.judge.fidelity import Fidelity, trusted
 from jobwise.slurm.judge.repeats import COLUMNS, Repeats
 from jobwise.slurm.judge.tune import FEWEST, Tuned
 from jobwise.slurm.judge.what_if import Change
-from jobwise.slurm.read.site import most_helpful
+from jobwise.slurm.read.site import most_helpful, not_simulated
 from jobwise.workload import Workload
 from jobwise.workloads.transform import span
 
@@ -49,9 +49,11 @@ def of_fidelity(w: Workload, results: Sequence[Fidelity], again: Repeats | None 
         title=f"{w.name}: recorded and simulated waits",
         answer=[fidelity.sentence(results), *([again.sentence()] if again else []), *_brief(w)],
         tables=tables,
+        cautions=_unsimulated(w),
         notes=[most_helpful(w), fidelity.EXPLAINED],
         data={
             "source": w.name,
+            "not_simulated": not_simulated(w),
             "jobs": len(w),
             "recorded_mean_wait": float(recorded.mean()),
             "policies": [f.to_dict() for f in results],
@@ -79,10 +81,10 @@ def of_changes(
     return Result(
         title=f"{w.name}: what would have been",
         answer=[*doubt, *(c.sentence() for c in changes), *_idle(w, lines, changes)],
-        cautions=[trust, *_brief(w)],
+        cautions=[*_unsimulated(w), trust, *_brief(w)],
         tables=tables,
         notes=explained,
-        data={"source": w.name, "jobs": len(w), "changes": [c.to_dict() for c in changes]},
+        data={"not_simulated": not_simulated(w), "source": w.name, "jobs": len(w), "changes": [c.to_dict() for c in changes]},
         sections=partial(_sections, _waits(changes), tables, explained),
         steps=[
             *([] if len(w) < FEWEST else [TUNE]),
@@ -106,7 +108,7 @@ def of_tuned(w: Workload, tuned: Tuned) -> Result:
     return Result(
         title=f"{w.name}: what would have been",
         answer=[tuned.sentence()],
-        cautions=[trust, *_brief(w)],
+        cautions=[*_unsimulated(w), trust, *_brief(w)],
         tables=tables,
         notes=notes,
         lines=tuned.proposed,
@@ -140,6 +142,11 @@ def _tables(title: str, changes: Sequence[Change], grouped: Sequence[tuple[str, 
     now = ["now", hours(x.wait), f"{x.slowdown:,.1f}", "", hours(x.longest_wait), "1.00", ""]
     first = Table(HEAD, [now, *(c.row() for c in changes)], title)
     return [first, *(Table(GROUPED, c.rows(), f"who wins, who loses: {name}") for name, c in grouped)]
+
+
+def _unsimulated(w: Workload) -> list[str]:
+    names = not_simulated(w)
+    return [f"Not simulated: {'; '.join(names)}."] if names else []
 
 
 def _trust(present: Fidelity | None) -> str:

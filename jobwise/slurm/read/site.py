@@ -56,6 +56,15 @@ def most_helpful(w: Workload) -> str:
     return f"Of the missing files {name}.txt would help most; `{COMMANDS[name]}` writes it." if name else ""
 
 
+def not_simulated(w: Workload) -> list[str]:
+    """Return what the site, or its jobs, set that no replay does."""
+    guesses_ = w.cluster.site.guesses if w.cluster.site else ()
+    return [g.removeprefix(UNSIMULATED) for g in guesses_ if g.startswith(UNSIMULATED)]
+
+
+UNSIMULATED = "not simulated: "
+
+
 class Sets:
     """Node sets, each once; the first is that of all nodes."""
 
@@ -143,7 +152,7 @@ def _read(folder: Path, accounting: Accounting | None) -> Workload:
     licences = _told(folder, "scontrol_config", lambda: _licences(known.get("licenses", "")))
     site = replace(site, closures=np.concatenate([closed, more]), licences=np.array(list(licences.values()), float))
     guessed += [
-        f"not simulated: {x}"
+        f"{UNSIMULATED}{x}"
         for x in conf.not_simulated(known)
         + unsimulated.of_records(queues, unsimulated.PARTITIONS, "partitions")
         + unsimulated.of_records(machines, unsimulated.NODES, "nodes")
