@@ -67,7 +67,7 @@ class Question:
 @grouped
 def evaluate(
     run: Run,
-    log: Annotated[Optional[str], typer.Argument(metavar="LOG", help=f"{LOG_HELP} deeprm and cush: generated.")] = None,
+    log: Annotated[Optional[str], typer.Argument(metavar="LOG", help=f"{LOG_HELP} None: generated jobs.")] = None,
     policy: Annotated[Optional[list[str]], policy_option(help="Rules to compare with.")] = None,
     report: Annotated[Optional[str], typer.Option("--report", help="Write one HTML file with tables and figures.")] = None,
     judging: Evaluating = Evaluating(),

@@ -37,7 +37,7 @@ def verdict_of(e: Effect, sure: bool) -> tuple[str, str]:
         return FEW, f"they make {several(e.blocks, 'block')} of time, and {LEAST} are needed"
     if e.flips >= 0.05 and (e.low > 0 or e.high < 0):
         return FEW, f"they make {several(e.blocks, 'block')} of time, and an exact test of these gives p = {e.flips:.2f}"
-    return OPEN, "" if e.low <= 0 <= e.high else "its interval does not hold among so many comparisons at once (Holm)"
+    return OPEN, "" if e.low <= 0 <= e.high else "it does not hold with Holm's adjustment for several comparisons"
 
 
 def several(count: int, what: str) -> str:

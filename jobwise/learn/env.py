@@ -59,7 +59,9 @@ def _some(num_envs: int) -> int:
 
 
 def _sets(workload: Workload | Sequence[Workload] | None, generator: str) -> list[Workload]:
-    sets = [workload] if isinstance(workload, Workload | str) else list(workload or [])
+    sets = (
+        list(workload) if isinstance(workload, Sequence) and not isinstance(workload, str) else [workload] if workload else []
+    )
     if not sets:
         raise InputError(f"an environment needs a workload: jobwise.{generator}(), or several")
     if wrong := [type(x).__name__ for x in sets if not isinstance(x, Workload)]:

@@ -70,7 +70,7 @@ def result(
     ours = learnt[-1] if learnt else None
     return Result(
         title=f"{c.workload.name}: what other schedulers would have done",
-        head=f"{c.compared} Left out: {c.workload.left_out}.",
+        head=c.compared + (f" Left out: {c.workload.left_out}." if c.workload.dropped else ""),
         answer=said,
         cautions=[f"Note: {n}." for n in c.cautions],
         tables=[Table(HEADS, c.rows(), left=1), *(_more(c) if everything else [])],
@@ -247,7 +247,8 @@ def _compared(c: Comparison, said: Sequence[str], colour: Callable[[int], str]) 
         verdict, why = c.judged(p) if p else ("", "")
         tone = verdict if verdict in (BETTER, WORSE) else "open"
         rows.append([Cell(row[0], colour=colour(p), small=c.marks[p]), *row[1:6], Cell(verdict, tone, small=why)])
-    items = [*said, *(f"Note: {n}." for n in c.notes if n not in c.cautions)]
+    over = any("outlive" in x for x in said)  # the answer says more of that
+    items = [*said, *(f"Note: {n}." for n in c.notes if n not in c.cautions and not (over and "outlive" in n))]
     return Section("The comparison", COLUMNS.format(c.policies[0]).partition("; --all")[0], [Table(HEADS, rows)], items=items)
 
 

@@ -17,6 +17,7 @@ from jobwise.cluster import Cluster, pool
 from jobwise.errors import InputError
 from jobwise.jobs import blank_jobs, truth_dtype
 from jobwise.workload import Workload
+from jobwise.workloads import foreign
 
 COLUMNS = [
     "job",
@@ -156,6 +157,8 @@ def _complaint(lines: list[str], where: str) -> InputError:
         if not fields or fields[0][0] == ";":
             continue
         if len(fields) != 18:
+            if kind := foreign.known("\n".join(lines[:20])):
+                return InputError(f"{where}: {kind}")
             return InputError(f"{where}:{number}: {len(fields)} fields; a job has 18 (line starts {line.strip()[:40]!r})")
         for name, value in zip(COLUMNS, fields, strict=True):
             try:

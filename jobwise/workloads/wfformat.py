@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from jobwise.errors import InputError
+from jobwise.workloads import foreign
 from jobwise.workloads.swf import read_bytes
 from jobwise.workloads.workflows import Workflow, workflow
 
@@ -32,6 +33,8 @@ def read(path: str | Path) -> Workflow:
     if isinstance(document, dict) and isinstance(document.get("steps"), list):
         return _structure(document, str(path))
     if not isinstance(document, dict) or not isinstance(document.get("workflow"), dict):
+        if kind := foreign.known(data[: foreign.HEAD].decode(errors="replace")):
+            raise InputError(f"{path}: {kind}")
         raise InputError(f"{path}: is no workflow; WfFormat has the keys schemaVersion and workflow")
     version = str(document.get("schemaVersion", ""))
     if version not in VERSIONS:

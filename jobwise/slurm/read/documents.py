@@ -58,10 +58,26 @@ def _time(x: dict, key: str) -> str:
     return "" if value in ("0", "UNLIMITED") else value
 
 
+def _id(x: dict) -> str:
+    """The job's id as sacct prints it: 500_3 of a task of an array, 1500+1 of a part of a heterogeneous job."""
+    array, task = at(x, "array", "job_id"), at(x, "array", "task_id")
+    het, part = at(x, "het", "job_id"), at(x, "het", "job_offset")
+    if array not in ("", "0") and task.isdigit():
+        return f"{array}_{task}"
+    return f"{het}+{part}" if het not in ("", "0") and part.isdigit() else at(x, "job_id")
+
+
+def _line(x: dict) -> str:
+    """The submit line; where it is empty (before 23.11), how many tasks of its array may run at once."""
+    most = at(x, "array", "limits", "max", "running", "tasks")
+    return at(x, "submit_line") or (f"sbatch --array=0%{most}" if most not in ("", "0") else "")
+
+
 def accounting(text: str, where: str) -> Accounting:
     """The rows of `sacct --json`. Raises InputError."""
     rows = [
         {
+            "JobID": _id(x),
             "JobIDRaw": at(x, "job_id"),
             "JobName": at(x, "name"),
             "User": _first(x, ("association", "user"), ("user",)),
@@ -83,7 +99,7 @@ def accounting(text: str, where: str) -> Accounting:
             "AllocTRES": _tres(x, "allocated"),
             "NodeList": at(x, "nodes"),
             "Constraints": at(x, "constraints"),
-            "SubmitLine": at(x, "submit_line"),
+            "SubmitLine": _line(x),
         }
         for x in objects_of(text, where, "jobs")
     ]

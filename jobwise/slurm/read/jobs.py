@@ -43,8 +43,9 @@ DEPENDENCY = r"\s(?:--dependency[=\s]|-d\s*)(after\S+)"
 @dataclass
 class Known:
     """Data of a site on its nodes and names. `sets`: node sets (`site.Sets`); `features` of each node; `memory`: MiB of a
-    CPU, of a node for jobs that ask for none; `reservations`: the number of each closure by its name; `names`: of the nodes;
-    `threads` of a core: a job has whole cores; `exclusive`: partitions whose jobs have whole nodes; `licences`: names."""
+    CPU, of a node for jobs that ask for none; `reservations`: the number of each closure by its name; `names`: of the
+    nodes; `threads` of a core: a job has whole cores; `exclusive`: partitions whose jobs have whole nodes; `partition_qos`:
+    the QOS of a partition by its name; `licences`: names."""
 
     sets: Any
     features: list[set]
@@ -53,6 +54,7 @@ class Known:
     names: tuple[str, ...] = ()
     threads: int = 1
     exclusive: frozenset[str] = frozenset()
+    partition_qos: dict[str, str] = field(default_factory=dict)
     licences: tuple[str, ...] = ()
     bundles: dict[tuple, int] = field(default_factory=dict)  # what jobs ask for of each licence, by its number
 
@@ -97,6 +99,7 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
         which, lists = a.distinct("Partition")
     if not len(a):
         raise InputError(f"{a.where}: no job fits the nodes of its partition")
+    site, queue = _of_partitions(a, site, known.partition_qos)
     (user, users), (account, accounts) = a.distinct("User"), a.distinct("Account")
     tree, leaf = associations(assoc, _numbers(users), _numbers(accounts))
     table, ask = _of_arrays(a, table, ask)
@@ -117,13 +120,12 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
         np.minimum.at(first, table["array"][ask], eligible)
         eligible = np.where(limited, first[table["array"][ask]], eligible)
     limit = a.map(_limit, "TimelimitRaw")
-    qos = {q: i for i, q in enumerate(site.qos_names)}
     app, works = a.distinct("JobName")
     work = _numbers([_work(x) for x in works])
     w = workload(
         eligible, requested(table, cluster.capacity)[ask], run, limit,
         cluster=replace(cluster, site=site), name=name, edges=edges, ask=ask, partition=which, user=user, group=account,
-        queue=a.map(lambda x: qos.get(x, -1), "QOS", kind=int),
+        queue=queue,
         app=np.array([work[_work(x)] for x in works])[app] if len(works) else app,
     )  # fmt: skip
     numbers = numbers_of(a).astype(np.int64)
@@ -199,6 +201,32 @@ def _known_qos(a: Accounting, site: Site) -> Site:
     named = ", ".join(q for q, x in zip(names, lost, strict=True) if x)[:60]
     text = f"{int(lost[which].sum()):,} jobs of QOS {named}, which sacctmgr_qos does not have: no priority, no limits"
     return replace(site, guesses=(*site.guesses, text))
+
+
+def _of_partitions(a: Accounting, site: Site, of: dict[str, str]) -> tuple[Site, np.ndarray]:
+    """(the site, the QOS of each job [J]), where the limits of a partition's own QOS count for its jobs: a QOS of their own
+    priority with these limits. Where their own QOS have limits, too, or other priorities, it is named as not simulated."""
+    rows = {q: i for i, q in enumerate(site.qos_names)}
+    queue, (which, lists) = a.map(lambda x: rows.get(x, -1), "QOS", kind=int), a.distinct("Partition")
+    for partition, name in of.items():
+        mine = np.isin(which, [k for k, x in enumerate(lists) if x == partition])
+        own = np.unique(queue[mine])
+        if not len(own) or name not in rows:
+            continue
+        free = [q < 0 or not _has_limits(site.qos[q]) for q in own]
+        if not all(free) or len({float(site.qos[q]["priority"]) if q >= 0 else 0.0 for q in own}) > 1:
+            text = f"not simulated: QoS={name} of {partition}, for its {int(mine.sum()):,} jobs have limits of their own QOS"
+            site = replace(site, guesses=(*site.guesses, text))
+            continue
+        limits = site.qos[[rows[name]]].copy()
+        limits["priority"] = site.qos[own[0]]["priority"] if own[0] >= 0 else 0.0
+        queue[mine] = len(site.qos)
+        site = replace(site, qos=np.concatenate([site.qos, limits]), qos_names=(*site.qos_names, f"{name} of {partition}"))
+    return site, queue
+
+
+def _has_limits(qos: np.void) -> bool:
+    return bool(np.isfinite([float(qos["max_wall"]), *qos["all"], *qos["user"]]).any())
 
 
 def _dependencies(a: Accounting) -> np.ndarray:

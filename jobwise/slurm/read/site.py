@@ -170,7 +170,8 @@ def _read(folder: Path, accounting: Accounting | None) -> Workload:
         ]
         site = replace(site, guesses=tuple(guessed))
     whole = frozenset(r["PartitionName"] for r in queues if r.get("OverSubscribe") == "EXCLUSIVE")
-    about = jobs.Known(sets, features, memory, reservations, site.names, threads, whole, tuple(licences))
+    own_qos = {r["PartitionName"]: q for r in queues if (q := said(r.get("QoS", "")))}
+    about = jobs.Known(sets, features, memory, reservations, site.names, threads, whole, own_qos, tuple(licences))
     return forgiving(accounting, lambda a: jobs.read(a, folder.name, replace(cluster, site=site), about, assoc))
 
 

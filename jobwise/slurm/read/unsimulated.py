@@ -8,7 +8,7 @@ from jobwise.workloads.accounting import Accounting
 LIMITS = ("MaxCPUsPerNode", "MaxCPUsPerSocket", "DefMemPerCPU", "DefMemPerNode", "MaxMemPerCPU", "MaxMemPerNode")
 WHO = ("AllowGroups", "AllowAccounts", "AllowQos", "AllocNodes")
 FLAGS = ("ExclusiveUser", "ExclusiveTopo", "LLN", "ReqResv", "RootOnly", "PowerDownOnIdle")
-LISTS = ("DenyAccounts", "DenyQos", "TRESBillingWeights", "JobDefaults", "QoS")
+LISTS = ("DenyAccounts", "DenyQos", "TRESBillingWeights", "JobDefaults")
 PARTITIONS = {  # key of `scontrol show partition` -> values by which it changes no schedule
     **dict.fromkeys(LIMITS, ("UNLIMITED", "")),
     **dict.fromkeys(WHO, ("ALL",)),

@@ -43,6 +43,9 @@ def test_no_odd_row_or_record_is_fatal(name, jobs):
         ("03-hyperthreads/site", 298),
         ("03-hyperthreads/site-no-submitline", 298),
         ("10-exclusive-partition/site", 449),
+        ("12-partition-qos/site", 298),
+        ("07-json-arrays/text", 75),
+        ("07-json-arrays/json", 75),
         ("39-nodelist-exclude/site", 432),
     ],
 )
@@ -58,7 +61,6 @@ def test_what_a_job_got_is_what_it_holds(name, wait):
     ("name", "said"),
     [
         ("09-nested-accounts/as-printed", "no column ParentName"),
-        ("12-partition-qos/site", "not simulated: QoS=part_main of main"),
         ("18-het-job/site", "not simulated: heterogeneous jobs: their 2 parts start one by one"),
         ("08-empty-partition/site", "partition cloud has no nodes"),
         ("03-hyperthreads/site", "cores of 2 CPUs"),
