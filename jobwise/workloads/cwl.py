@@ -10,6 +10,7 @@ files below the folder of the workflow; tools elsewhere count as tasks of one co
 from __future__ import annotations
 
 import re
+from math import prod
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
@@ -118,6 +119,8 @@ def _supported(node: Any, path: Path) -> None:
         return
     wanted = node.get("requirements") or []
     names = list(wanted) if isinstance(wanted, dict) else [x.get("class") for x in wanted if isinstance(x, dict)]
+    if any(set(x) & {"$import", "$include"} for x in (wanted if isinstance(wanted, list) else [wanted]) if isinstance(x, dict)):
+        raise InputError(f"{path}: a requirement is an $import: $import and $include are not followed")
     for name in names:
         if re.split("[:#/]", str(name))[-1] not in REQUIREMENTS:
             raise InputError(f"{path}: {node.get('id', node.get('class', 'a step'))} requires {name}, which is not supported")
@@ -171,7 +174,8 @@ class _Flow:
         if over:
             self.scattered.add(_name(step.id))
             along = [made[str(x)][1] for i in step.in_ or [] if str(i.id) in over for x in _list(i.source) if str(x) in made]
-            known = self.counts.get(_name(step.id), hint.get("count")) or max(along, default=1)
+            every = prod(along) if "crossproduct" in str(_said(step, "scatterMethod")) else max(along, default=1)
+            known = self.counts.get(_name(step.id), hint.get("count")) or every
             count = int(known) if isinstance(known, (int, float)) and 1 <= known <= MOST_TASKS else 0
             if count < 1:
                 raise InputError(f"{self.file}: step {name} is scattered {known!r} times; 1 to {MOST_TASKS:,} are expected")

@@ -508,3 +508,21 @@ def test_a_job_that_is_ended_leaves_no_process_behind(tmp_path):
     assert not any(map(runs, children[:2]))
     if runs(children[2]):
         os.kill(children[2], signal.SIGKILL)
+
+
+def test_secondary_files_are_found_beside_their_file(tmp_path, capsys):
+    """The values name the file alone; its index lies beside it, as cwltool has it."""
+    tool = "class: CommandLineTool, baseCommand: ls, arguments: [$(inputs.bam.path).bai], stdout: seen.txt"
+    (tmp_path / "w.cwl").write_text(
+        "cwlVersion: v1.2\nclass: Workflow\ninputs: {bam: {type: File, secondaryFiles: .bai}}\n"
+        "outputs: {seen: {type: File, outputSource: one/seen}}\nsteps:\n  one:\n    in: {bam: bam}\n    out: [seen]\n"
+        f"    run: {{{tool}, inputs: {{bam: {{type: File, secondaryFiles: .bai}}}}, outputs: {{seen: {{type: stdout}}}}}}\n"
+    )
+    for name in ("a.bam", "a.bam.bai"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "in.yml").write_text("bam: {class: File, location: a.bam}\n")
+    words = ["mars", "run", str(tmp_path / "w.cwl"), "--inputs", str(tmp_path / "in.yml"), "--executor", "processes"]
+    assert run([*words, "--state", str(tmp_path / "s"), "--poll", "0.05"]) == 0
+    out = capsys.readouterr().out
+    assert f"seen: {tmp_path}/s/engine0/outputs/seen.txt" in "".join(out.split("\n")) or "seen.txt" in out
+    assert "a.bam.bai" in (tmp_path / "s" / "engine0" / "outputs" / "seen.txt").read_text()

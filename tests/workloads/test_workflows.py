@@ -562,3 +562,24 @@ def test_a_cwl_source_that_nothing_makes_is_refused(tmp_path):
     )
     with pytest.raises(InputError, match="w.cwl: step count: unknown source 'sortt/o'; did you mean sort/o"):
         cwl.read(tmp_path / "w.cwl")
+
+
+@pytest.mark.parametrize(("method", "tasks"), [("dotproduct", 8), ("flat_crossproduct", 11), ("nested_crossproduct", 11)])
+def test_a_scatter_over_two_arrays_counts_what_its_method_multiplies(tmp_path, method, tasks):
+    """2 + 3 tasks, then max(2, 3) or 2 x 3."""
+    made = "hints: [{class: 'jobwise:Estimate', count: %d}]"
+    (tmp_path / "w.cwl").write_text(
+        "cwlVersion: v1.2\nclass: Workflow\nrequirements: {ScatterFeatureRequirement: {}}\ninputs: {xs: 'int[]', ys: 'int[]'}\n"
+        f"outputs: []\nsteps:\n  a: {{run: t.cwl, scatter: n, in: {{n: xs}}, out: [o], {made % 2}}}\n"
+        f"  b: {{run: t.cwl, scatter: n, in: {{n: ys}}, out: [o], {made % 3}}}\n"
+        f"  c: {{run: t.cwl, scatter: [one, two], scatterMethod: {method}, in: {{one: a/o, two: b/o}}, out: [o]}}\n"
+    )
+    assert len(cwl.read(tmp_path / "w.cwl")) == tasks
+
+
+def test_a_requirement_that_is_imported_is_named(tmp_path):
+    (tmp_path / "w.cwl").write_text(
+        "cwlVersion: v1.2\nclass: Workflow\nrequirements: [{$import: reqs.yml}]\ninputs: []\noutputs: []\nsteps: []\n"
+    )
+    with pytest.raises(InputError, match=r"\$import and \$include are not followed"):
+        cwl.read(tmp_path / "w.cwl")

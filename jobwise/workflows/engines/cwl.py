@@ -77,7 +77,11 @@ def _fitting(tool: Process, order: dict[str, Any], where: Path, folder: Path) ->
             raise unknown("input", name, names, f"{where}: ")
     places = dict.fromkeys(("outdir", "tmpdir", "stagedir"), str(folder))
     try:
-        Process._init_job(tool, copy.deepcopy(order), RuntimeContext({"basedir": str(folder), "use_container": False} | places))
+        Process._init_job(
+            tool,
+            copy.deepcopy(order),
+            RuntimeContext({"basedir": str(folder), "use_container": False, "toplevel": True} | places),
+        )
     except WorkflowException as error:
         raise InputError(f"{where}: {in_a_line(error)}") from None
 
