@@ -201,6 +201,7 @@ def _examples():
 
 
 EXAMPLES = _examples()
+COMMANDS = [x for x in COMMANDS if x != "jobwise slurm when"]  # it needs a cluster
 COMMANDS += [x for x in EXAMPLES if x not in COMMANDS and not LIVE.match(x)]
 WDL = """version 1.0
 task t { input { Int n } command { echo ~{n} } output { String s = read_string(stdout()) } }

@@ -300,7 +300,7 @@ def test_functions_say_what_they_take_and_return():
 
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
     "top": 2300,
-    "cli": 4520,
+    "cli": 4550,
     "compare": 1700,
     "compiled": 550,
     "forecast": 1100,
@@ -310,13 +310,13 @@ LINES = {  # most lines of a package; raised only by a commit whose message says
     "policies": 2800,
     "report": 1650,
     "sim": 8750,
-    "slurm": 4220,
+    "slurm": 4280,
     "starts": 800,
     "streaming": 350,
     "systems": 1600,
     "telemetry": 1000,
     "workflows": 2200,
-    "workloads": 4620,
+    "workloads": 4640,
     "worlds": 7400,
 }
 

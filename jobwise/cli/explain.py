@@ -89,7 +89,7 @@ def export_onnx(
     """Write a policy's network as ONNX, its metadata included.
 
     Examples:
-        jobwise export-onnx runs/mine mine.onnx
+        jobwise export-onnx runs/network policy.onnx
     """
     needs("learn", "onnx")
     check_outputs("-", out, force=force, ending=".onnx")

@@ -21,6 +21,7 @@ from jobwise.slurm.judge.tune import replayed
 from jobwise.slurm.judge.tune import tune as search
 from jobwise.slurm.judge.what_if import what_if as tried
 from jobwise.slurm.read.site import read
+from jobwise.workload import Workload
 
 Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="A folder as `jobwise slurm site` reads it.")]
 Report = Annotated[Optional[str], typer.Option("--report", help="Write an HTML report to this file.")]
@@ -36,6 +37,13 @@ class Changes:
         typer.Option("--set", help="A line of slurm.conf, a partition, or a QOS: bf_window=2880, 'QOS=long MaxTRESPU=cpu=64'."),
     ] = None
     nodes: Annotated[int, typer.Option("--nodes", help="Add N nodes like the last one; below 0: remove them.")] = 0
+    demand: Annotated[
+        Optional[float], typer.Option("--demand", help="This many times as many jobs in the same time, e.g. 1.2.")
+    ] = None
+    either: Annotated[
+        Optional[list[str]],
+        typer.Option("--or", help="Another change, in a row of its own: a line as of --set, or nodes=4, demand=1.2."),
+    ] = None
     limits: Annotated[
         Optional[str], typer.Option("--limits", help="Time limits of at most this multiple of the run time, e.g. 1.2x.")
     ] = None
@@ -56,28 +64,44 @@ def what_if(
 
     Examples:
         jobwise slurm what-if site --nodes 2
-        jobwise slurm what-if site --set PriorityWeightAge=1000 --set bf_window=2880
+        jobwise slurm what-if site --or nodes=4 --or demand=1.2
     """
     lines, nodes, limits = changing.change or [], changing.nodes, changing.limits
-    if not (lines or nodes or limits or set(policy or []) - {"slurm"}):
-        raise InputError("nothing changes; name a change: --set, --nodes, --limits, or another --policy")
+    demand, either = changing.demand, changing.either or []
+    if not (lines or nodes or limits or demand or either or set(policy or []) - {"slurm"}):
+        raise InputError("nothing changes; name a change: --set, --nodes, --demand, --limits, --or, or another --policy")
     if len(set(policy or [])) < len(policy or []):
         raise InputError("a policy is named twice")
     _ready(folder, report, output.force)
     w = read(folder)
-    after = changed(w, lines, nodes, times(limits, "--limits"))
-    changes_text = ", ".join([*lines, *([f"{nodes:+d} nodes"] if nodes else []), *([f"limits {limits}"] if limits else [])])
-    known = [(", ".join(filter(None, [p if p != "slurm" else "", changes_text])) or p, after, p) for p in policy or ["slurm"]]
+    after = changed(w, lines, nodes, times(limits, "--limits"), demand)
+    words = [*lines, *([f"{nodes:+d} nodes"] if nodes else []), *([f"demand x{demand:g}"] if demand else [])]
+    changes_text = ", ".join([*words, *([f"limits {limits}"] if limits else [])])
+    own = policy or (["slurm"] if changes_text else [])
+    known = [(", ".join(filter(None, [p if p != "slurm" else "", changes_text])) or p, after, p) for p in own]
+    known += [(text, _one(w, text), "slurm") for text in either]
     for _, _, p in known:
         resolve(p)
     with progress("replay") as step, parallel.workers():
         changes = tried(w, known, replicas=replicas, seed=seed, progress=step)
     with progress("the present beside the record") as step:
         present = of_present(w, step)
-    notes = [f"note: {x}" for p in policy or [] if (x := flattered(w, resolve(p), p))]
+    noted = dict.fromkeys(f"{n}: {count:,} jobs {x}" for n, y, _ in known for x, count in y.notes.items() if x not in w.notes)
+    notes = [*noted, *(f"note: {x}" for p in policy or [] if (x := flattered(w, resolve(p), p)))]
     if len(lines) + bool(nodes) + bool(limits) > 1:
         notes.append("note: these changes were made together; a what-if of each alone tells them apart")
     show(of_changes(w, changes, present, lines, notes).naming(SITE=folder), output.as_json, report)
+
+
+def _one(w: Workload, text: str) -> Workload:
+    """The jobs after the change of an --or. Raises InputError."""
+    key, _, value = text.partition("=")
+    if key in ("nodes", "demand"):
+        try:
+            return changed(w, nodes=int(value)) if key == "nodes" else changed(w, demand=float(value))
+        except ValueError as error:
+            raise error if isinstance(error, InputError) else InputError(f"--or {text!r}: a number is expected") from None
+    return changed(w, [text])
 
 
 @dataclass(frozen=True)

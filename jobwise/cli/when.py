@@ -112,7 +112,7 @@ def when(
 
     Examples:
         jobwise when log.swf.gz --at 3d -p fcfs+easy
-        jobwise when log.swf.gz --at 3d --job 900 --sooner
+        jobwise when log.swf.gz --at 3d --sooner
     """
     chosen = resolve(policy)
     w = open_log(log, procs, jobs)

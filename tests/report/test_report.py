@@ -115,7 +115,14 @@ def test_in_chromium(page, tmp_path, width, dark):
         b.until("document.querySelectorAll('figure.drawn canvas').length === 2")
         wide = "[...document.querySelectorAll('body *')].filter(x => !x.closest('.wide') && x.getBoundingClientRect().right > innerWidth + 1)"
         assert b.run(f"{wide}.length") == 0 and b.run("document.documentElement.scrollWidth") <= width
-        assert b.run("document.querySelectorAll('section').length") == 10
+        assert b.run("document.querySelectorAll('section').length") == 12
+        assert (
+            b.run("document.querySelectorAll('details').length") == 9
+            and b.run("document.querySelectorAll('details[open]').length") == 0
+        )
+        assert b.run("document.querySelector('figure').getBoundingClientRect().top") < 900  # the plot is on the first screen
+        b.run("document.querySelectorAll('details').forEach(x => { x.open = true; })")
+        b.until("[...document.querySelectorAll('figure.chart canvas')].every(x => x.width > 100)")
         flat = (
             "[...document.querySelectorAll('figure:not(.chart) svg')].filter(x => x.getBoundingClientRect().height < 40).length"
         )

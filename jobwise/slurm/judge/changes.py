@@ -11,42 +11,104 @@ import numpy as np
 from jobwise.errors import InputError, unknown
 from jobwise.sim.site.node_choice import choice_of
 from jobwise.sim.site.node_sets import packed
-from jobwise.site import LIMITS
+from jobwise.site import LIMITS, Site
 from jobwise.slurm.read import conf
 from jobwise.slurm.read.startable import check
 from jobwise.slurm.read.text import amount, memory, pairs, said, seconds
+from jobwise.slurm.read.text import nodes as nodes_of
 from jobwise.workload import Workload
-from jobwise.workloads.transform import limited
+from jobwise.workloads.transform import ended_at, limited, stretch
 
 MOST_NODES = 100_000
 
 
-def changed(w: Workload, lines: Sequence[str] = (), nodes: int = 0, limits: float | None = None) -> Workload:
-    """Return the jobs on a changed site. `lines`: of slurm.conf (`PriorityWeightAge=1000`, `bf_window=2880`,
-    `PartitionName=batch MaxTime=1-0`) or of sacctmgr (`QOS=long MaxTRESPU=cpu=64`); `nodes`: number of nodes added, like the
-    last, or (< 0) taken away; `limits`: no time limit above `limits` times the run time. Raises InputError."""
+def changed(
+    w: Workload, lines: Sequence[str] = (), nodes: int = 0, limits: float | None = None, demand: float | None = None
+) -> Workload:
+    """Return the jobs on a changed site. Jobs that ask for more time than a new MaxTime or MaxWall lets them end at it; the
+    workload's notes count them.
+
+    Parameters
+    ----------
+    w : Workload
+        The jobs on the site as it is.
+    lines : sequence of str
+        Lines of slurm.conf (`PriorityWeightAge=1000`, `bf_window=2880`, `PartitionName=batch MaxTime=1-0 Nodes=n[1-8]`) or of
+        sacctmgr (`QOS=long MaxTRESPU=cpu=64`).
+    nodes : int
+        Number of nodes that are added, like the last one, or (< 0) taken away.
+    limits : float, optional
+        No time limit above this multiple of the run time.
+    demand : float, optional
+        This many times as many jobs in the same time: the gaps between submits shrink.
+
+    Raises
+    ------
+    InputError
+        A line is none, or jobs could never start.
+    """
     if w.cluster.site is None:
         raise InputError(f"{w.name}: is no site; `jobwise slurm site` prints the commands that fill a folder")
+    sets = len(w.cluster.known_site.sets)
     for text in lines:
         w = _line(w, text)
+    if len(w.cluster.known_site.sets) > sets and not (fits := fitting(w)).all():
+        n = int((~fits).sum())
+        raise InputError(f"{n:,} of {len(w):,} jobs could never start on the nodes of their partitions then")
     if nodes:
         w = _resized(w, nodes)
     if limits is not None:
         w = limited(w, limits)
+    if demand is not None:
+        if not 0 < demand < 1000:
+            raise InputError(f"a demand of {demand:g} times the present one cannot be tried")
+        w = stretch(w, 1 / demand)
+    w = _ended(w)
     check(w)
     return w
+
+
+def _ended(w: Workload) -> Workload:
+    """The jobs with the time that their partitions and QOS let them have at most, at which they end; noted with counts."""
+    site, queues = w.cluster.known_site, w.cluster.known_site.queues[w.jobs["partition"]]
+    most = np.where(queues >= 0, site.partitions["max_time"][queues], 0.0).max(axis=1)
+    if len(site.qos):
+        own = w.jobs["queue"]
+        known = (own >= 0) & (own < len(site.qos))
+        most = np.minimum(most, np.where(known, site.qos["max_wall"][np.where(known, own, 0)], np.inf))
+    return ended_at(w, most)
 
 
 def _line(w: Workload, text: str) -> Workload:
     site = w.cluster.known_site
     word = text.partition("=")[0].strip().lower()
     if word in ("partitionname", "partition"):
+        site, text = _moved(site, text)
         site = replace(site, partitions=_row(site.partitions, site.partition_names, text, PARTITION))
     elif word in ("qos", "qosname", "name"):
         site = replace(site, qos=_row(site.qos, site.qos_names, text, QOS))
     else:
         site = replace(site, settings=conf.change(site.settings, text))
     return replace(w, cluster=replace(w.cluster, site=site))
+
+
+def _moved(site: Site, text: str) -> tuple[Site, str]:
+    """(the site with the nodes that `Nodes=` gives a partition, the line without it). Raises InputError."""
+    known = pairs(text)
+    name, value = next(iter(known.values()), ""), next((v for k, v in known.items() if k.lower() == "nodes"), None)
+    if value is None or name not in site.partition_names:
+        return site, text
+    try:
+        own = list(site.names) if value.upper() == "ALL" else nodes_of(value)
+    except ValueError as error:
+        raise InputError(f"{text!r}: {error}") from None
+    if not own or (lost := sorted(set(own) - set(site.names))):
+        raise unknown("node", lost[0] if own else value, list(site.names), f"{text!r}: ")
+    partitions = site.partitions.copy()
+    partitions["set"][site.partition_names.index(name)] = len(site.sets)
+    sets = np.concatenate([site.sets, np.isin(site.names, own)[None].astype(site.sets.dtype)])
+    rest = " ".join(f"{k}={v}" for k, v in known.items() if k.lower() != "nodes")
+    return replace(site, sets=sets, partitions=partitions), rest if len(known) > 2 else f"{rest} {SAME}"
 
 
 def _most(text: str) -> float:
@@ -103,7 +165,9 @@ def _state(text: str) -> bool:
     return text.upper() == "UP"
 
 
+SAME = "Nodes=moved"  # what is left of a line that moves nodes and does nothing else
 PARTITION = {
+    "Nodes": lambda row, value: None,
     "MaxTime": _put("max_time", _time),
     "MaxNodes": _put("max_nodes", _most),
     "PriorityJobFactor": _put("factor", amount),

@@ -82,7 +82,7 @@ def of_changes(
         title=f"{w.name}: what would have been",
         answer=[*doubt, *(c.sentence() for c in changes), *_idle(w, lines, changes)],
         cautions=[*_unsimulated(w), trust, *_brief(w)],
-        tables=tables,
+        tables=tables if len(changes) == 1 else tables[:1],  # of several changes the groups stand in the report
         notes=explained,
         data={"not_simulated": not_simulated(w), "source": w.name, "jobs": len(w), "changes": [c.to_dict() for c in changes]},
         sections=partial(_sections, _waits(changes), tables, explained),

@@ -105,8 +105,8 @@ def test_a_job_of_just_the_time_limit_of_its_partition_may_start(site):
     limited.jobs["walltime"][:] = np.minimum(limited.jobs["walltime"], 60 * (longest - 1))
     limited.jobs["walltime"][0] = 60 * longest
     assert changed(limited, [f"PartitionName=batch MaxTime={longest}"]).cluster.site.partitions[0]["max_time"] == 60 * longest
-    with pytest.raises(InputError, match="MaxTime of partition batch: 1 of 300 jobs"):
-        changed(limited, [f"PartitionName=batch MaxTime={longest - 1}"])
+    shorter = changed(limited, [f"PartitionName=batch MaxTime={longest - 1}"])
+    assert sum(shorter.notes.values()) == 1 and shorter.jobs["walltime"].max() == 60 * (longest - 1)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,6 @@ def test_a_job_of_just_the_time_limit_of_its_partition_may_start(site):
         ({"nodes": -4}, "cannot lose"),
         ({"nodes": -3}, "could never start"),
         ({"limits": 0.5}, "end jobs early"),
-        ({"lines": ["PartitionName=batch MaxTime=1"]}, "MaxTime of partition batch: .* could never start"),
         ({"lines": ["PartitionName=batch State=DOWN"]}, "State of partition batch"),
         ({"lines": ["QOS=normal GrpTRES=cpu=1"]}, "the limit on cpus of all jobs of QOS normal"),
     ],
@@ -234,7 +233,7 @@ def test_the_commands(site_folder, tmp_path, capsys):
     told = " ".join(capsys.readouterr().out.split())
     assert (
         "against the simulated present" in told
-        and "who wins, who loses" in told
+        and "who wins, who loses" in out.read_text()
         and "these changes were made together" in told
         and "PriorityFavorSmall=YES" in out.read_text()
     )
@@ -333,3 +332,53 @@ def test_a_change_that_moves_starts_in_one_replica_is_one():
         return Change("x", present, Replays([waits(*x) for x in after]), e, RatioOfMeans(-0.2, -0.3, -0.1, 0.1), np.ones(2))
 
     assert change((1, 1), (2, 5)).idle and not change((1, 1), (2, 4)).idle and not change((1, 0), (2, 5)).idle
+
+
+def test_a_shorter_limit_of_a_partition_ends_jobs_at_it_and_counts_them(site):
+    """Limits of 600 s: jobs that ask for more ask for 600 s, and those that run longer end then."""
+    longer = site.jobs["walltime"] > 600
+    name = site.cluster.known_site.partition_names[0]
+    w = changed(site, [f"PartitionName={name} MaxTime=00:10:00"])
+    there = np.array([name in site.names["partition"][int(p)].split(",") for p in site.jobs["partition"]])
+    assert (w.jobs["walltime"][there] <= 600).all() and (longer & there).any()
+    cut = there & (site.truth["runtime"] > 600)
+    assert (w.truth["runtime"][cut] == 600).all() and np.array_equal(w.truth["runtime"][~cut], site.truth["runtime"][~cut])
+    (text,) = [k for k in w.notes if "ask for the limit" in k]
+    assert w.notes[text] == int((longer & there).sum()) and f"{int(cut.sum()):,} of them end at it" in text
+
+
+def test_a_partition_gets_other_nodes(site):
+    s = site.cluster.known_site
+    name, names = s.partition_names[0], s.names
+    w = changed(site, [f"PartitionName={name} Nodes={','.join(names)}"])
+    assert w.cluster.known_site.sets[w.cluster.known_site.partitions["set"][0]].all()
+    with pytest.raises(InputError, match="unknown node 'nosuch'"):
+        changed(site, [f"PartitionName={name} Nodes=nosuch"])
+
+
+def test_more_demand_is_the_same_jobs_in_less_time(site):
+    w = changed(site, demand=1.25)
+    assert w.jobs["submit"][-1] == pytest.approx(site.jobs["submit"][-1] / 1.25)
+    with pytest.raises(InputError, match="cannot be tried"):
+        changed(site, demand=0)
+
+
+def test_alternatives_are_rows_of_one_table(site_folder, capsys):
+    words = [
+        "slurm",
+        "what-if",
+        str(site_folder),
+        "--replicas",
+        "1",
+        "--or",
+        "nodes=2",
+        "--or",
+        "bf_window=2880",
+        "--or",
+        "demand=1.2",
+    ]
+    assert cli(words) == 0
+    out = capsys.readouterr().out
+    assert all(f"\n {name} " in out for name in ("now", "nodes=2", "bf_window=2880", "demand=1.2")) and "who wins" not in out
+    assert cli([*words[:3], "--or", "nodes=many"]) == 2
+    assert "a number is expected" in capsys.readouterr().err
