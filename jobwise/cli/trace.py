@@ -142,7 +142,7 @@ def _write(w: Workload, out: str) -> None:
 
 @dataclass(frozen=True)
 class JobModel:
-    """Model: the one that generates jobs, and its settings."""
+    """Model: it generates the jobs, by its settings."""
 
     model: Annotated[
         str, typer.Option("--model", help="'lublin', or 'campaigns': users with series of jobs and loose requests.")
