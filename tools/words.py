@@ -31,13 +31,8 @@ WORDS = {  # a pattern -> the field's word, or a plain one; docs/glossary.md has
     r"nobody knows": "unknown",
 }
 LONGEST, MEAN = 35, 18  # words of a sentence in the docs
-SKIPPED = (
-    "docs/studies/",
-    "jobwise_experiments/prose/",
-    "docs/history.md",
-    "CHANGELOG.md",
-    "docs/tried.md",
-)  # generated from stored text, or history
+STORED = ("docs/studies/", "jobwise_experiments/prose/")  # pages made of stored text
+SKIPPED = (*STORED, "docs/history.md", "CHANGELOG.md", "docs/tried.md")
 
 
 def prose(text: str) -> Iterator[tuple[int, str]]:

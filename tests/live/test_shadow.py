@@ -351,7 +351,7 @@ def test_what_a_policy_would_have_gained(there, tmp_path, capsys):
     assert gained == json.loads(json.dumps(change.to_dict()).replace("NaN", "null"))
     assert run([*words, "--report"]) == 0
     out = capsys.readouterr().out
-    assert "sjf+slurm: mean wait" in out and "who would have waited for how long" in out
+    assert "sjf+slurm: " in out and "mean wait" in out and "who would have waited for how long" in out
     (tmp_path / "own.py").write_text("class Own:\n    name = 'own'\n    reset = decide = ended = lambda self, *a: []\n")
     assert run([*words[:-1], f"{tmp_path / 'own.py'}:Own", "--report"]) == 0
     assert "policy own: has no order" in capsys.readouterr().out
