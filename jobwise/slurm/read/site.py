@@ -27,7 +27,8 @@ from jobwise.workloads.sacct import is_sacct, times
 
 FIELDS = "JobID,JobIDRaw,JobName,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw"
 FIELDS += ",NNodes,NCPUS,ReqCPUS,ReqMem,ReqTRES,AllocTRES,NodeList,Priority,Constraints,SubmitLine"
-ASSOCIATION = "Cluster,Account,User,Partition,Share,ParentName,GrpJobs,GrpTRES,MaxJobs,MaxTRES,MaxWall,QOS,DefaultQOS"
+ASSOCIATION = "Cluster,Account,User,Partition,Share,ParentName,GrpJobs,GrpTRES,GrpSubmit,GrpWall,GrpTRESMins,GrpTRESRunMins"
+ASSOCIATION += ",MaxJobs,MaxTRES,MaxTRESPerNode,MaxSubmit,MaxWall,MaxTRESMins,QOS,DefaultQOS"
 SINCE = "SLURM_TIME_FORMAT=%s sacctmgr -P"
 COMMANDS = {
     "sacct": f"SLURM_TIME_FORMAT=%s sacct -a -X -P -S now-180days -E now --format={FIELDS}",
