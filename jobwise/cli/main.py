@@ -200,6 +200,8 @@ def _told(error) -> str:
     text = plain(" ".join(error.format_message().split()))
     if (option := re.match(r"No such option:? '?(--[\w-]+)", text)) and option[1] in RENAMED:
         return f"{option[1]} is called {RENAMED[option[1]]} now"
+    if text.startswith("Got unexpected extra argument") and any("--folder" in p.opts for p in error.ctx.command.params):
+        return f"{text}; a folder of outputs is named by --folder"
     if command := re.match(r"No such command '(.*?)'", text):
         known = [*(n for n in app.commands if n not in GROUPS), *(f"{g} {n}" for g, (_, own) in GROUPS.items() for n in own)]
         return str(unknown("command", command[1], known))

@@ -60,3 +60,15 @@ def test_parts_of_a_docstring():
         "  --a-very-long-name-of-an-option",
         " " * 24 + "c",
     ]
+
+
+def test_a_folder_where_none_is_an_argument_names_the_option(capsys):
+    assert run(["slurm", "advise", "site"]) == 2
+    assert capsys.readouterr().err.rstrip().endswith("a folder of outputs is named by --folder")
+
+
+def test_a_command_alone_is_its_help_on_standard_output(capsys):
+    for words in ([], ["slurm"]):
+        assert run(words) == 2
+        out, err = capsys.readouterr()
+        assert out.startswith("Usage: jobwise") and out.count("\n") > 10 and err == ""
