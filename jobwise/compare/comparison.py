@@ -281,6 +281,6 @@ def conventions(c: Comparison) -> list[str]:
         f"The whole log in one continuous replay: {replays}.",
         "Changes: in the continuous replay the geometric mean over blocks of time as long as two windows, 95 % by Student's t "
         "with the correlation of neighbours and the variance over replicas; no interval below 6 blocks. Better and worse need "
-        "Holm's adjustment over the schedulers asked for, and a sign-flip test. In windows: the same over blocks of two windows.",
+        "Holm's adjustment over the schedulers asked for, and a sign-flip test. In windows: the same, blocks of two windows.",
         *c.notes,
     ]
