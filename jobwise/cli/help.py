@@ -6,7 +6,7 @@ import inspect
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import typer
@@ -89,7 +89,7 @@ def shown(examples: Sequence[str]) -> list[str]:
 class CommandGroup(typer.core.TyperGroup):
     """A group of commands, or all of them: by `sections`, title -> names; what is in none stands at the end."""
 
-    sections: dict[str, Sequence[str]] = {}
+    sections: Mapping[str, Sequence[str]] = {}
     begin: Sequence[str] = ()  # where to begin, a command a line
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
