@@ -270,6 +270,8 @@ def _do(command, place, monkeypatch, capsys):
         words += ["--preset", "smoke", "--choices", "200", "--window", "400"]
     if any(w in ("--out", "--report", "-o") for w in words) and words[0] not in ("train", "reproduce"):
         words.append("--force")
+    if words[:2] in (["trace", "generate"], ["trace", "convert"], ["workflow", "convert"], ["export-onnx", "runs/network"]):
+        words += ["--force"] * ("--force" not in words)  # an earlier command may have written the same file
     code = run(words)
     assert code == 0, (command, capsys.readouterr().err)
 
