@@ -32,6 +32,7 @@ def site(
         jobwise slurm site site
     """
     from jobwise.slurm.read.site import COMMANDS, commands, files, most_helpful, not_simulated, read
+    from jobwise.slurm.read.unsimulated import UNSIMULATED
 
     if folder is None:
         typer.echo(commands())
@@ -42,7 +43,7 @@ def site(
     x = s.settings[0]
     total = dict(zip(("cpus", "memory_mib", "gpus"), w.cluster.total.tolist(), strict=True))
     ignored, lacking = not_simulated(w), [n for n in COMMANDS if not any(f.startswith(f"{n}.") for f in taken)]
-    guessed = [g for g in s.guesses if not g.startswith("not simulated")]
+    guessed = [g for g in s.guesses if not g.startswith(UNSIMULATED)]
     if as_json:
         about = {"site": w.name, "jobs": len(w), "nodes": len(s.weight), "dropped": w.dropped, "guesses": list(s.guesses)}
         about |= {"files_read": taken, "files_not_read": others, "not_simulated": ignored}
@@ -57,7 +58,7 @@ def site(
         ["files not read", ", ".join(others) or "none"],
         ["files missing", ", ".join(lacking) or "none"],
         ["jobs that ran", f"{len(w):,}"],
-        ["left out", ", ".join(f"{n:,} {k}" for k, n in w.dropped.items()) or "none"],
+        ["left out", w.left_out],
         ["nodes", f"{len(s.weight):,}: {held}"],
         ["kinds of requests, node sets", f"{len(s.asks):,}, {len(s.sets):,}"],
         ["QOS", ", ".join(f"{n} {q['priority']:g}" for n, q in zip(s.qos_names, s.qos, strict=True))],

@@ -77,17 +77,22 @@ def what_if(
     after = changed(w, lines, nodes, times(limits, "--limits"), demand)
     words = [*lines, *([f"{nodes:+d} nodes"] if nodes else []), *([f"demand x{demand:g}"] if demand else [])]
     changes_text = ", ".join([*words, *([f"limits {limits}"] if limits else [])])
-    own = policy or (["slurm"] if changes_text else [])
-    known = [(", ".join(filter(None, [p if p != "slurm" else "", changes_text])) or p, after, p) for p in own]
-    known += [(text, _one(w, text), "slurm") for text in either]
-    for _, _, p in known:
+    schedulers = policy or (["slurm"] if changes_text else [])
+    alternatives = [(", ".join(filter(None, [p if p != "slurm" else "", changes_text])) or p, after, p) for p in schedulers]
+    alternatives += [(text, _one(w, text), "slurm") for text in either]
+    for _, _, p in alternatives:
         resolve(p)
     with progress("replay") as step, parallel.workers():
-        changes = tried(w, known, replicas=replicas, seed=seed, progress=step)
+        changes = tried(w, alternatives, replicas=replicas, seed=seed, progress=step)
     with progress("the present beside the record") as step:
         present = of_present(w, step)
-    noted = dict.fromkeys(f"{n}: {count:,} jobs {x}" for n, y, _ in known for x, count in y.notes.items() if x not in w.notes)
-    notes = [*noted, *(f"note: {x}" for p in policy or [] if (x := flattered(w, resolve(p), p)))]
+    new_limits = dict.fromkeys(
+        f"{name}: {count:,} jobs {x}"
+        for name, changed_jobs, _ in alternatives
+        for x, count in changed_jobs.notes.items()
+        if x not in w.notes
+    )
+    notes = [*new_limits, *(f"note: {x}" for p in policy or [] if (x := flattered(w, resolve(p), p)))]
     if len(lines) + bool(nodes) + bool(limits) > 1:
         notes.append("note: these changes were made together; a what-if of each alone tells them apart")
     show(of_changes(w, changes, present, lines, notes).naming(SITE=folder), output.as_json, report)

@@ -99,8 +99,6 @@ def broken(name: str, width: int) -> str:
 
 def say(text: str) -> None:
     """A line for people, wrapped to the terminal between words, without control characters."""
-    import textwrap
-
     if not (limit := _limit()):
         print(plain(text))
         return

@@ -44,7 +44,7 @@ def answer(c: Comparison, learnt: Sequence[int] = (), other: Comparison | None =
     if fair and fair.rule != hindsight.rule:
         said.append(_fair(c, fair))
     if hindsight.rule != first_of(c):
-        said.append(_hindsight(c, hindsight, bool(fair) and fair is not None and fair.rule == hindsight.rule))
+        said.append(_hindsight(c, hindsight, fair is not None and fair.rule == hindsight.rule))
     return [*said, *beyond][:4]
 
 

@@ -76,7 +76,7 @@ class Comparison:
     cautions: tuple[str, ...] = ()
     curves: dict[str, list[AtBound]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def whole(self) -> list[dict[str, float]]:
         """P summaries of the continuous replay, means over its replicas."""
         return [{k: float(np.mean([s[k] for s in every])) for k in every[0]} for every in self.replays]
@@ -263,7 +263,6 @@ def conventions(c: Comparison) -> list[str]:
     """How the numbers were made, for people who compare them with others'."""
     w = c.workload
     machine = f"{w.cluster.processors:,} {w.cluster.resources[0]}"
-    dropped = ", ".join(f"{n:,} {r}" for r, n in w.dropped.items()) or "none"
     moved = f"submits moved by up to {c.jitter_s:g} s"
     shifted = f"mean of {c.replicas} replicas with {moved}" if c.replicas else "submits as logged"
     replays = (
@@ -272,7 +271,7 @@ def conventions(c: Comparison) -> list[str]:
         else "as logged"
     )
     return [
-        f"Machine: {machine}; jobs take any of them. Rows left out: {dropped}.",
+        f"Machine: {machine}; jobs take any of them. Rows left out: {w.left_out}.",
         *w.reading,
         "Jobs run their true time; one that has outlived its estimate is taken to end now.",
         "Schedulers decide anew at every event; EASY reserves for the first job that does not fit.",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from jobwise.compare.comparison import Comparison
-from jobwise.errors import InputError
+from jobwise.errors import library
 from jobwise.record import Record
 from jobwise.report.export import columns
 
 
 def schedule(r: Record) -> Any:
     """Return a record as a pandas.DataFrame, a row a job, times in s. Raises InputError without pandas."""
-    return _pandas().DataFrame(columns(r))
+    return library("pandas", "export").DataFrame(columns(r))
 
 
 def comparison(c: Comparison) -> Any:
@@ -24,12 +24,5 @@ def comparison(c: Comparison) -> Any:
         row = {"mean_slowdown": s["bounded_slowdown"], "change": e.change, "low": e.low, "high": e.high}
         row |= {"mean_wait_h": s["wait"] / 3600, "longest_wait_h": s["max_wait"] / 3600, "longest_wait_times": c.times(p)}
         rows.append(row | {"over_a_day": s["over_a_day"], "utilisation": s["utilisation"], "verdict": verdict})
-    return _pandas().DataFrame(rows, index=_pandas().Index(c.policies, name="scheduler"))
-
-
-def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError:
-        raise InputError("pandas is not installed: pip install 'jobwise[export]'") from None
-    return pandas
+    pandas = library("pandas", "export")
+    return pandas.DataFrame(rows, index=pandas.Index(c.policies, name="scheduler"))

@@ -73,11 +73,14 @@ class Accounting:
         """[J] a number by `read` of each text, called once for each different one. ValueError becomes InputError."""
         which, texts = self.distinct(*names)
         values: np.ndarray = np.empty(len(texts), kind)
+        errors: dict[int, str] = {}
         for i, text in enumerate(texts):
             try:
                 values[i] = read(text)
             except ValueError as error:
-                raise self.wrong(np.flatnonzero(which == i), str(error)) from None
+                errors[i] = str(error)
+        if errors:
+            raise self.wrong(np.flatnonzero(np.isin(which, [*errors])), next(iter(errors.values())))
         return values[which]
 
     def integers(self, *names: str) -> np.ndarray:
@@ -98,10 +101,9 @@ class Accounting:
         usual = pc.match_substring_regex(column, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$")
         both = [x.to_numpy(zero_copy_only=False) for x in (digits, usual)]
         if both[0].any() and both[1].any():
-            row = int(np.argmax(both[1] if both[0][: int(np.argmax(both[1]))].any() else both[0]))
-            raise self.wrong(
-                row, f"{names[0]} is {column[row].as_py()[:30]!r}, others are in another form: is the table of one run?"
-            )
+            rows = np.flatnonzero(both[0] if both[0].sum() <= both[1].sum() else both[1])  # those of the rarer form
+            text = column[int(rows[0])].as_py()[:30]
+            raise self.wrong(rows, f"{names[0]} is {text!r}, others are in another form: is the table of one run?")
         moments = pc.strptime(
             pc.if_else(usual, column, pa.scalar(None, pa.string())), format="%Y-%m-%dT%H:%M:%S", unit="s", error_is_null=True
         )

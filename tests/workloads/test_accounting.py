@@ -16,7 +16,7 @@ from jobwise.slurm.read import documents
 from jobwise.slurm.read.jobs import OPTIONS, OTHERS
 from jobwise.slurm.read.requests import by_line, options
 from jobwise.slurm.read.site import read as read_site
-from jobwise.workloads.accounting import left_out, read
+from jobwise.workloads.accounting import forgiving, left_out, read
 from jobwise.workloads.sacct import elapsed, from_text, gpus_in, queued, ran, times
 
 HEAD = "JobID|JobIDRaw|State|Submit|Eligible|Start|End|ElapsedRaw|SubmitLine"
@@ -51,6 +51,19 @@ def test_times_in_both_forms_and_none():
     assert queued(a, times(a, "Start")).tolist() == [1767225600.0, 1767225600.0]
     with pytest.raises(InputError, match=r"x:3: Start is 'soon'"):
         times(read("\n".join([HEAD, row(), row(start="soon")]), "x"), "Start")
+
+
+def test_rows_that_are_wrong_for_many_reasons_leave_together():
+    a, asked = read("\n".join([HEAD, row(), *(row(start=f"soon{i}") for i in range(50))]), "x"), []
+
+    def work(rows):
+        asked.append(len(rows))
+        return rows, times(rows, "Start")
+
+    rows, start = forgiving(a, work)
+    assert asked == [51, 1] and len(start) == 1 and sum(rows.unread.values()) == 50
+    both = read("\n".join([HEAD, row(), *(row(start="2026-01-01T00:00:00") for _ in range(3))]), "x")
+    assert len(forgiving(both, lambda rows: times(rows, "Start"))) == 3  # those of the rarer form leave
 
 
 def test_runs_that_were_put_back_have_ended():

@@ -191,7 +191,8 @@ class Candidates:
         within: list[WithinBound] = []
         for bound in BOUNDS:
             able = np.flatnonzero((longest <= bound) & (gain < -LEAST))
-            if len(able) and (k := able[gain[able].argmin()]) is not None:
+            if len(able):
+                k = able[gain[able].argmin()]
                 lines = conf.lines(present, settings[k])
                 within += [WithinBound(bound, float(np.expm1(gain[k])), float(longest[k]), lines)]
         return within

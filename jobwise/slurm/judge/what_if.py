@@ -13,8 +13,7 @@ from functools import partial
 import numpy as np
 
 from jobwise import metrics
-from jobwise.compare.comparison import BETTER, WORSE, hours, verdict_of
-from jobwise.compare.comparison import FEW as FEW_JOBS
+from jobwise.compare.comparison import BETTER, FEW, WORSE, hours, verdict_of
 from jobwise.compare.intervals import LEAST, Effect, RatioOfMeans, claims, compared, ratio_interval
 from jobwise.compare.windows import shake_for
 from jobwise.decision import Policy
@@ -27,7 +26,7 @@ from jobwise.workload import Workload
 from jobwise.workloads.transform import shake
 
 SHAKES, BLOCKS = 5, 16
-FEW = 20  # jobs below which a group is not told
+LEAST_JOBS = 20  # of fewer jobs a group is not told
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +151,7 @@ class Change:
 
     def _group(self, what: str, group: str, keep: Callable[[Record], np.ndarray]) -> list[dict]:
         count = int(keep(self.present.records[0]).sum())
-        if count < FEW:
+        if count < LEAST_JOBS:
             return []
         base, ours = (x.blocks(_wait, keep) for x in (self.present, self.after))
         a, b = (float(x.sum(axis=0).mean() / count) for x in (base, ours))
@@ -175,7 +174,7 @@ class Change:
             return f"{self.name}: not one start changes."
         verdict, why = self.verdict
         standing = f"{verdict} {'than' if verdict in (BETTER, WORSE) else 'from'} the present one"
-        standing = f"{verdict}" if verdict == FEW_JOBS else standing
+        standing = verdict if verdict == FEW else standing
         wait = f"mean wait {hours(self.after.wait)} h instead of {hours(self.present.wait)} h"
         longest = f"longest wait {hours(self.after.longest_wait)} h instead of {hours(self.present.longest_wait)} h"
         return f"{self.name}: {standing}, slowdown {e.text()}{f' ({why})' if why else ''}; {wait}; {longest}."

@@ -30,7 +30,7 @@ def _held(a: Accounting) -> tuple[np.ndarray, list[list[str]]]:
             if count > MOST_HELD:
                 raise ValueError(f"lists up to here name {count:,} nodes, more than {MOST_HELD:,}")
         except ValueError as error:
-            raise a.wrong(int(np.flatnonzero(which == i)[0]), str(error)) from None
+            raise a.wrong(np.flatnonzero(which == i), str(error)) from None
     return which, held
 
 

@@ -20,6 +20,7 @@ from jobwise.slurm.read.associations import associations
 from jobwise.slurm.read.requests import by_accounting, by_line, options
 from jobwise.slurm.read.startable import lifted
 from jobwise.slurm.read.text import amount, features_of, nodes, resources, said
+from jobwise.slurm.read.unsimulated import UNSIMULATED
 from jobwise.workload import Workload, workload
 from jobwise.workloads.accounting import Accounting, left_out
 from jobwise.workloads.sacct import UNLIMITED, elapsed, numbers_of, queued, ran, times
@@ -215,7 +216,7 @@ def _of_partitions(a: Accounting, site: Site, of: dict[str, str]) -> tuple[Site,
             continue
         free = [q < 0 or not _has_limits(site.qos[q]) for q in own]
         if not all(free) or len({float(site.qos[q]["priority"]) if q >= 0 else 0.0 for q in own}) > 1:
-            text = f"not simulated: QoS={name} of {partition}, for its {int(mine.sum()):,} jobs have limits of their own QOS"
+            text = f"{UNSIMULATED}QoS={name} of {partition}, for its {int(mine.sum()):,} jobs have limits of their own QOS"
             site = replace(site, guesses=(*site.guesses, text))
             continue
         limits = site.qos[[rows[name]]].copy()
@@ -320,14 +321,17 @@ def _asks(a: Accounting, site: Known, capacity: np.ndarray, memory: bool) -> tup
         which = np.unique(which * (len(texts) + 1) + code, return_inverse=True)[1]
     first = np.unique(which, return_index=True)[1]
     known: dict[tuple, int] = {}
-    ask, unread = np.empty(len(first), np.int64), np.zeros(len(first), bool)
+    ask, unread = np.zeros(len(first), np.int64), np.zeros(len(first), bool)
+    errors: dict[int, str] = {}
     for i in np.argsort(first, kind="stable"):  # in order of appearance
         row = {name: texts[code[first[i]]] for name, (code, texts) in zip(names, parts, strict=True)}
         try:
             asked, unread[i] = _ask(row, site, capacity, memory)
             ask[i] = known.setdefault(asked, len(known))
         except ValueError as error:
-            raise a.wrong(np.flatnonzero(which == i), str(error)) from None
+            errors[int(i)] = str(error)
+    if errors:
+        raise a.wrong(np.flatnonzero(np.isin(which, [*errors])), next(iter(errors.values())))
     return np.array(list(known), ask_dtype), ask[which], int(unread[which].sum())
 
 

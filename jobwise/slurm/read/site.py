@@ -20,6 +20,7 @@ from jobwise.slurm.read import conf, documents, guesses, jobs, unsimulated
 from jobwise.slurm.read.associations import LIMITED, unlimited, used
 from jobwise.slurm.read.closures import closures, out_of_service
 from jobwise.slurm.read.text import amount, config, gpus, nodes, records, resources, said, seconds, table
+from jobwise.slurm.read.unsimulated import UNSIMULATED
 from jobwise.workload import Workload
 from jobwise.workloads.accounting import Accounting, forgiving
 from jobwise.workloads.accounting import read as accounts
@@ -59,11 +60,8 @@ def most_helpful(w: Workload) -> str:
 
 def not_simulated(w: Workload) -> list[str]:
     """Return what the site, or its jobs, set that no replay does."""
-    guesses_ = w.cluster.site.guesses if w.cluster.site else ()
-    return [g.removeprefix(UNSIMULATED) for g in guesses_ if g.startswith(UNSIMULATED)]
-
-
-UNSIMULATED = "not simulated: "
+    of_site = w.cluster.site.guesses if w.cluster.site else ()
+    return [g.removeprefix(UNSIMULATED) for g in of_site if g.startswith(UNSIMULATED)]
 
 
 class Sets:

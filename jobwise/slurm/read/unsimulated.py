@@ -5,6 +5,7 @@ from __future__ import annotations
 from jobwise.slurm.read.text import said
 from jobwise.workloads.accounting import Accounting
 
+UNSIMULATED = "not simulated: "  # how such a remark among the guesses of a site begins
 LIMITS = ("MaxCPUsPerNode", "MaxCPUsPerSocket", "DefMemPerCPU", "DefMemPerNode", "MaxMemPerCPU", "MaxMemPerNode")
 WHO = ("AllowGroups", "AllowAccounts", "AllowQos", "AllocNodes")
 FLAGS = ("ExclusiveUser", "ExclusiveTopo", "LLN", "ReqResv", "RootOnly", "PowerDownOnIdle")
