@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -227,32 +226,20 @@ def _lines(count: int, skipped: list[int]) -> np.ndarray:
 def _with_odd(a: Accounting, names: list[str], odd: list[tuple[int, str]], wanted: int) -> Accounting:
     """The table with the rows of another number of fields, in order: a line that begins with no job's id goes on with the row
     before it, and what is too much belongs to a user's text. What is no row even so is left out and counted."""
-    rows: list[list] = []  # [line, text, last line]
-    behind: dict[int, list] = {}  # line of a row of `a` -> [what follows it, last line]
-    known = a.line.tolist()
-    for line, text in odd:
-        if not text:
-            continue
-        if JOB.match(text) or not names[0].startswith("JobID"):
-            rows.append([line, text, line])
-        elif rows and rows[-1][2] == line - 1:
-            rows[-1][1:] = [f"{rows[-1][1]} {text}", line]
-        else:
-            before = bisect(known, line) - 1
-            last = behind[known[before]][1] if before >= 0 and known[before] in behind else known[before] if before >= 0 else -1
-            if last != line - 1:
-                rows.append([line, text, line])
-                continue
-            behind[known[before]] = [f"{behind.get(known[before], [''])[0]} {text}", line]
-    a = _continued(a, names[-1], {line: text for line, (text, _) in behind.items()})
+    if not odd:
+        return a
+    rows, behind = _grouped(odd, set(a.line.tolist()), names[0].startswith("JobID"))
+    a = _continued(a, names[-1], behind)
     more, unread = [], dict[str, int]()
-    for line, text, _ in rows:
-        parts = _parted(text.rstrip("\r\n"), names, wanted)
-        if parts is None:
-            why = f"{a.where}:{line}: {text.count('|') + 1} fields; the header names {len(names)}"
-            unread = unread | {why: 1} if not unread else {k: n + 1 for k, n in unread.items()}
-        else:
+    for line, texts in rows.items():
+        text = " ".join(texts)
+        parts = _parted(text, names, wanted)
+        if parts is not None:
             more.append((line, parts))
+        elif unread:
+            unread[next(iter(unread))] += 1  # only the first is named
+        else:
+            unread[f"{a.where}:{line}: {text.count('|') + 1} fields; the header names {len(names)}"] = 1
     a = replace(a, unread=unread)
     if not more:
         return a
@@ -266,13 +253,35 @@ def _with_odd(a: Accounting, names: list[str], odd: list[tuple[int, str]], wante
     return replace(a, line=both[order], columns=columns)
 
 
-def _continued(a: Accounting, name: str, behind: dict[int, str]) -> Accounting:
+def _grouped(odd: list[tuple[int, str]], good: set[int], jobs: bool) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
+    """({line: the texts of an odd row}, {line of a good row: the texts that follow it}). `odd`: (line, text) of lines; `jobs`:
+    does a row begin with a job's id?"""
+    rows: dict[int, list[str]] = {}
+    behind: dict[int, list[str]] = {}
+    last, texts = -1, list[str]()  # the line before, where it was odd, and what it belongs to
+    for line, text in odd:
+        if not text:
+            continue
+        if not jobs or JOB.match(text):
+            texts = rows[line] = []
+        elif last != line - 1:
+            texts = []
+            if line - 1 in good:
+                behind[line - 1] = texts
+            else:
+                rows[line] = texts
+        texts.append(text)
+        last = line
+    return rows, behind
+
+
+def _continued(a: Accounting, name: str, behind: dict[int, list[str]]) -> Accounting:
     """The table with more text behind the last column, `name`, of the rows of some lines."""
     if not behind or name not in a.columns:
         return a
     texts = a.columns[name].to_pylist()
     for row in np.flatnonzero(np.isin(a.line, list(behind))).tolist():
-        texts[row] += behind[int(a.line[row])]
+        texts[row] = " ".join([texts[row], *behind[int(a.line[row])]])
     return replace(a, columns=a.columns | {name: pa.array(texts, pa.string())})
 
 
