@@ -84,7 +84,8 @@ def _line(w: Workload, text: str) -> Workload:
     word = text.partition("=")[0].strip().lower()
     if word in ("partitionname", "partition"):
         site, text = _moved(site, text)
-        site = replace(site, partitions=_row(site.partitions, site.partition_names, text, PARTITION))
+        if text:
+            site = replace(site, partitions=_row(site.partitions, site.partition_names, text, PARTITION))
     elif word in ("qos", "qosname", "name"):
         site = replace(site, qos=_row(site.qos, site.qos_names, text, QOS))
     else:
@@ -93,22 +94,22 @@ def _line(w: Workload, text: str) -> Workload:
 
 
 def _moved(site: Site, text: str) -> tuple[Site, str]:
-    """(the site with the nodes that `Nodes=` gives a partition, the line without it). Raises InputError."""
-    known = pairs(text)
-    name, value = next(iter(known.values()), ""), next((v for k, v in known.items() if k.lower() == "nodes"), None)
+    """(the site with the nodes that `Nodes=` gives a partition, the rest of the line, "" for none). Raises InputError."""
+    keys = pairs(text)
+    name, value = next(iter(keys.values()), ""), next((v for k, v in keys.items() if k.lower() == "nodes"), None)
     if value is None or name not in site.partition_names:
         return site, text
     try:
-        own = list(site.names) if value.upper() == "ALL" else nodes_of(value)
+        members = list(site.names) if value.upper() == "ALL" else nodes_of(value)
     except ValueError as error:
         raise InputError(f"{text!r}: {error}") from None
-    if not own or (lost := sorted(set(own) - set(site.names))):
-        raise unknown("node", lost[0] if own else value, list(site.names), f"{text!r}: ")
+    if not members or (lost := sorted(set(members) - set(site.names))):
+        raise unknown("node", lost[0] if members else value, list(site.names), f"{text!r}: ")
     partitions = site.partitions.copy()
     partitions["set"][site.partition_names.index(name)] = len(site.sets)
-    sets = np.concatenate([site.sets, np.isin(site.names, own)[None].astype(site.sets.dtype)])
-    rest = " ".join(f"{k}={v}" for k, v in known.items() if k.lower() != "nodes")
-    return replace(site, sets=sets, partitions=partitions), rest if len(known) > 2 else f"{rest} {SAME}"
+    sets = np.concatenate([site.sets, np.isin(site.names, members)[None].astype(site.sets.dtype)])
+    rest = " ".join(f"{k}={v}" for k, v in keys.items() if k.lower() != "nodes")
+    return replace(site, sets=sets, partitions=partitions), rest if len(keys) > 2 else ""
 
 
 def _most(text: str) -> float:
@@ -165,9 +166,8 @@ def _state(text: str) -> bool:
     return text.upper() == "UP"
 
 
-SAME = "Nodes=moved"  # what is left of a line that moves nodes and does nothing else
 PARTITION = {
-    "Nodes": lambda row, value: None,
+    "Nodes": None,  # by _moved: of the site, not of the row
     "MaxTime": _put("max_time", _time),
     "MaxNodes": _put("max_nodes", _most),
     "PriorityJobFactor": _put("factor", amount),
