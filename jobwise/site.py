@@ -21,7 +21,7 @@ ask_dtype = np.dtype(
         ("tasks", "i4"),
         ("cpus", "i4"),  # of each task, which is whole on one node
         ("memory_cpu", "i8"),  # of each CPU
-        ("memory", "i8"),  # of each node
+        ("memory", "i8"),  # of each node; -1: all of it (--mem=0)
         ("gpus", "i4"),  # in all
         ("gpus_node", "i4"),  # of each node
         ("whole", "i1"),  # nodes are not shared with other jobs
@@ -29,6 +29,7 @@ ask_dtype = np.dtype(
         ("nice", "i4"),  # taken from its priority
         ("array", "i4"),  # the number of the array, from 1, whose tasks alone share this row; 0: of no matter
         ("at_once", "i4"),  # its tasks that may run at once; 0: any number
+        ("het", "i4"),  # the number of the heterogeneous job, from 1, of which this row alone is a part; 0: of none
         ("licences", "i4"),  # row of the site's licence requests; 0: none
         ("reservation", "i4"),  # the group of closures whose nodes alone it may use; 0: none
     ],

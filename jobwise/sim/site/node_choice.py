@@ -271,5 +271,6 @@ def deal(ask, free, capacity, node, k, amount):
         if cards == before:
             break
     for i in range(k):
-        amount[i, MEMORY] = ask["memory"] if ask["memory"] > 0 else ask["memory_cpu"] * amount[i, CPUS]
+        of_node = capacity[node[i], MEMORY] if ask["memory"] < 0 else ask["memory"]
+        amount[i, MEMORY] = of_node if of_node > 0 else ask["memory_cpu"] * amount[i, CPUS]
         amount[i, GPUS] += ask["gpus_node"]

@@ -35,7 +35,7 @@ def free_cpus(ask, free, capacity, i):
                 return np.int64(0)
     if ask["gpus_node"] > free[i, GPUS] or (ask["gpus"] > 0 and free[i, GPUS] == 0):
         return np.int64(0)
-    if ask["memory"] > free[i, MEMORY]:
+    if ask["memory"] > free[i, MEMORY] or (ask["memory"] < 0 and free[i, MEMORY] < capacity[i, MEMORY]):
         return np.int64(0)
     cpus = free[i, CPUS]
     if cpus * ask["memory_cpu"] > free[i, MEMORY]:  # rounded to tasks only where memory is short

@@ -15,7 +15,9 @@ from jobwise.sim.kernel import CHOICE, OVER, advance, start
 from jobwise.sim.site import site_order
 from jobwise.sim.site.cells import expand, gone, look, take
 from jobwise.sim.site.closures import next_change, reserved
+from jobwise.sim.site.distinct_nodes import settled_on
 from jobwise.sim.site.fair_share import used
+from jobwise.sim.site.het_jobs import forget, not_before, note_part, ready
 from jobwise.sim.site.multifactor import price, price_all
 from jobwise.sim.site.node_choice import choose_now, deal
 from jobwise.sim.site.node_room import RANKED, of_gpus, rank, unranked
@@ -46,8 +48,9 @@ def begin(s, e, slurm, j, k, out):
     """Start job j on slurm.work.node[:k]; False where its limits forbid it after all."""
     job, ask = s.jobs[e, j], slurm.site.ask[s.jobs[e, j]["ask"]]
     n = _dealt(slurm, ask, k, out)
-    if not within(slurm, j, job, out) or not start(s, e, j, 1.0, slurm.work.each[:n], slurm.work.amount[:n], n):
+    if not within(slurm, j, job, out, n) or not start(s, e, j, 1.0, slurm.work.each[:n], slurm.work.amount[:n], n):
         return False
+    settled_on(slurm, j, n)
     count(slurm, j, job, out, 1.0)
     for x in range(len(out)):
         slurm.ledger.counted[j, x] = out[x]
@@ -89,7 +92,8 @@ def main_pass(s, e, slurm, o, depth):
         for y in range(len(closed)):
             slurm.work.mask[y] &= ~(closed[y] | slurm.work.completing[y])
         reserved(slurm, s.jobs[e, j], s.sims[e]["now"], s.sims[e]["now"], slurm.work.mask)
-        k = choose_now(slurm, slurm.site.ask[s.jobs[e, j]["ask"]], slurm.work.mask)
+        is_part = slurm.site.ask[s.jobs[e, j]["ask"]]["het"] > 0
+        k = 0 if is_part else choose_now(slurm, slurm.site.ask[s.jobs[e, j]["ask"]], slurm.work.mask)
         if k > 0:
             if begin(s, e, slurm, j, k, out):
                 _note_array(slurm, s.jobs[e, j]["ask"], p)
@@ -119,8 +123,8 @@ def _note_array(slurm, ask, partition):
 def _may_have(slurm, j, job, k, out):
     """Do limits let the job have whole nodes slurm.work.node[:k] beside what runs now? Else it gets no plan."""
     ask = slurm.site.ask[job["ask"]]
-    _dealt(slurm, ask, k, out)
-    return within(slurm, j, job, out)
+    n = _dealt(slurm, ask, k, out)
+    return within(slurm, j, job, out, n)
 
 
 @allocating
@@ -133,6 +137,7 @@ def backfill(s, e, slurm, o):
     out, held, n = np.zeros(len(LIMITS)), calendar(slurm, now), expected_ends(s, e, slurm, now)
     notes, tested = 0, np.zeros(slurm.ledger.by_user.shape[1] + 1, np.int64)  # of each user; jobs of nobody are the last
     slurm.work.begun_in[:] = -1
+    forget(slurm)
     array, of_array = 0, 0  # the array whose tasks were planned last, and how many
     for i in range(min(len(rows), np.int64(min(x["bf_max_test"], 1e9)))):
         j, p = rows[i], where[i]
@@ -147,13 +152,19 @@ def backfill(s, e, slurm, o):
             continue
         if held + 2 > len(slurm.work.begin):  # the calendar is full
             break
-        since = known_from(slurm, min(notes, NOTES), job["ask"], p, job["walltime"], now)
+        since, het = (
+            known_from(slurm, min(notes, NOTES), job["ask"], p, job["walltime"], now),
+            slurm.site.ask[job["ask"]]["het"],
+        )
+        since = not_before(slurm, het, j, now) if het > 0 else since
         t, k, since = plan(s, e, slurm, j, p, held, n, now, since)
+        if het > 0:
+            note_part(slurm, het, j, t, k)
         if since > now:
             notes = remember(slurm, notes, job["ask"], p, job["walltime"], since)
         if t == np.inf:
             continue
-        if t <= now:
+        if t <= now and het == 0:
             if slurm.work.room.sums[RANKED]:  # it chooses again, by ranks of its own
                 k = choose_now(slurm, slurm.site.ask[job["ask"]], slurm.work.open_mask)
             if k > 0 and begin(s, e, slurm, j, k, out):
@@ -169,6 +180,22 @@ def backfill(s, e, slurm, o):
         if mine > 0:
             array, of_array = mine, of_array + 1 if mine == array else 1
         held = keep(slurm, slurm.site.ask[job["ask"]], held, t, max(job["walltime"], 1.0), k, j)
+    _begin_het_jobs(s, e, slurm, now, out)
+
+
+@allocating
+def _begin_het_jobs(s, e, slurm, now, out):
+    """Start the heterogeneous jobs all of whose parts have nodes now."""
+    het = slurm.ledger.het
+    for h in range(1, len(het.parts)):
+        if not ready(slurm, h, now) or s.jobs[e, het.job[h, 0]]["status"] != QUEUED:
+            continue
+        for x in range(het.parts[h]):
+            for y in range(len(slurm.work.mask)):
+                slurm.work.mask[y] = het.nodes[h, x, y]
+            k = choose_now(slurm, slurm.site.ask[s.jobs[e, het.job[h, x]]["ask"]], slurm.work.mask)
+            if k > 0:
+                begin(s, e, slurm, het.job[h, x], k, out)
 
 
 @kernel

@@ -14,8 +14,8 @@ def _asks_more(mine, other):
     return (
         (mine["set"] == other["set"] or mine["set"] == 0) and mine["nodes"] <= other["nodes"]
         and mine["most"] == 0 and other["most"] == 0 and mine["tasks"] <= other["tasks"] and mine["cpus"] == other["cpus"]
-        and mine["memory_cpu"] <= other["memory_cpu"] and mine["memory"] <= other["memory"] and mine["gpus"] <= other["gpus"]
-        and mine["gpus_node"] <= other["gpus_node"] and mine["whole"] <= other["whole"]
+        and mine["memory_cpu"] <= other["memory_cpu"] and 0 <= mine["memory"] <= other["memory"]
+        and mine["gpus"] <= other["gpus"] and mine["gpus_node"] <= other["gpus_node"] and mine["whole"] <= other["whole"]
     )  # fmt: skip
 
 

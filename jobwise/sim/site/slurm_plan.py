@@ -45,8 +45,9 @@ def _some_completing(slurm, k):
 @kernel
 def plan(s, e, slurm, j, partition, count, n, now, since):
     """(when job j may start, nodes chosen into slurm.work.node, before which time nothing was to be had for sure); (inf, 0, .)
-    where the job gets no plan in the window. The search begins now, that of a list scheduler (`exact`: times are not
-    rounded) at `since`, before which it found nothing. `count`: entries of the table of plans; `n`: expected ends.
+    where the job gets no plan in the window. The search begins at `since`: now, but for a list scheduler (`exact`: times are
+    not rounded) that found nothing before it, and for a part of a heterogeneous job whose other parts come later. `count`:
+    entries of the table of plans; `n`: expected ends.
 
     It tries one time after another: with the nodes that are open to the job from `begin` on, when would it start? A start
     that comes only after `later`, when other nodes are open (0: never), or that runs into a plan of before, is tried again
@@ -56,7 +57,7 @@ def plan(s, e, slurm, j, partition, count, n, now, since):
     ask, limit, window = slurm.site.ask[job["ask"]], max(job["walltime"], 1.0), now + slurm.site.settings[0]["bf_window"]
     mask_of(slurm, job, partition, slurm.work.mask)
     has_gpus = ask["gpus"] != 0 or ask["gpus_node"] != 0  # tests for GPUs leave the nodes in another order
-    later, at = since if exact else now, 0
+    later, at = since, 0
     last = -1.0  # the start that the nodes tried last would have given
     nothing_before = -1.0  # the first time at which other nodes might have been free; below 0: no such time yet
     while True:

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.errors import InputError
+from jobwise.sim.site.distinct_nodes import DistinctNodes, distinct_nodes
+from jobwise.sim.site.het_jobs import HetJobs, het_jobs
 from jobwise.sim.site.node_choice import note_unfit
 from jobwise.sim.site.node_room import Room, rooms
 from jobwise.sim.site.node_sets import packed
@@ -88,6 +90,8 @@ class Ledger(NamedTuple):
     by_association: np.ndarray  # [S, LIMITS]
     licences: np.ndarray  # [L] in use
     by_array: np.ndarray  # [A] tasks that run
+    distinct: DistinctNodes
+    het: HetJobs
 
 
 class Work(NamedTuple):
@@ -240,6 +244,8 @@ def _ledger(s: State, e: int, site: Site, leaf: np.ndarray, arrays: int) -> Ledg
         by_association=np.zeros((S, len(LIMITS))),
         licences=np.zeros(len(site.licences)),
         by_array=np.zeros(arrays, np.int64),
+        distinct=distinct_nodes(site, J, users),
+        het=het_jobs(site, s.jobs[e]["ask"][: s.sims[e]["jobs"]], -(-len(site.weight) // 64)),
     )
 
 

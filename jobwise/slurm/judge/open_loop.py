@@ -216,8 +216,8 @@ class RecordedRun:
 
 
 def _arrays(x: Any) -> list[np.ndarray]:
-    """All arrays of a bundle."""
-    return [y for y in x if hasattr(y, "dtype")]
+    """All arrays of a bundle, and of the bundles in it."""
+    return [z for y in x for z in (_arrays(y) if isinstance(y, tuple) else [y] if isinstance(y, np.ndarray) else [])]
 
 
 def _compare(result: Check, run: RecordedRun, p: Pass) -> None:

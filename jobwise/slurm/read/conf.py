@@ -9,6 +9,7 @@ import numpy as np
 
 from jobwise.errors import InputError, unknown
 from jobwise.site import settings
+from jobwise.slurm.read import unsimulated
 from jobwise.slurm.read.text import amount, said, seconds
 
 
@@ -129,13 +130,7 @@ def _name(word: str) -> str:
 
 def not_simulated(known: dict[str, str]) -> list[str]:
     """Return the settings of a configuration that the simulator does not carry out."""
-    names = []
-    for name in ("PreemptType", "TopologyPlugin", "PriorityWeightAssoc"):
-        value = known.get(name.lower(), "")
-        if value and not value.endswith(("none", "default")) and value != "0":
-            names.append(f"{name}={value}")
-    if not known.get("schedulertype", "sched/backfill").endswith(("backfill", "builtin")):
-        names.append(f"SchedulerType={known['schedulertype']}")
+    names = unsimulated.of_config(known)
     words = [("PriorityWeightTRES", x) for x in known.get("priorityweighttres", "").split(",") if x and _name(x) not in TRES]
     for x in known.get("schedulerparameters", "").split(","):
         if x and _name(x) not in (*PARAMETERS, *WITHOUT_EFFECT):

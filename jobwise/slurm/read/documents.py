@@ -153,7 +153,13 @@ def nodes(text: str, where: str) -> list[dict[str, str]]:
         {
             "NodeName": at(x, "name"),
             "CPUTot": at(x, "cpus"),
+            "CPUEfctv": at(x, "effective_cpus"),
             "RealMemory": at(x, "real_memory"),
+            "MemSpecLimit": at(x, "specialized_memory"),
+            "CoreSpecCount": at(x, "specialized_cores"),
+            "ThreadsPerCore": at(x, "threads") or "1",
+            "CoresPerSocket": at(x, "cores") or "1",
+            "Sockets": at(x, "sockets") or "1",
             "Gres": at(x, "gres"),
             "Weight": at(x, "weight") or "1",
             "State": "+".join(map(str, x["state"])) if isinstance(x.get("state"), list) else at(x, "state"),
@@ -175,10 +181,30 @@ def partitions(text: str, where: str) -> list[dict[str, str]]:
             "PriorityTier": _first(x, ("priority", "tier"), ("priority_tier",)) or "1",
             "MaxTime": _minutes(_first(x, ("maximums", "time"), ("max_time_limit",))),
             "MaxNodes": _first(x, ("maximums", "nodes"), ("maximum_nodes_per_job",)),
+            "MinNodes": at(x, "minimums", "nodes"),
+            "MaxCPUsPerNode": at(x, "maximums", "cpus_per_node"),
+            "MaxCPUsPerSocket": at(x, "maximums", "cpus_per_socket"),
+            "QoS": at(x, "qos", "assigned"),
+            "OverSubscribe": _shared(x),
+            "Exclusive": at(x, "partition", "exclusive"),
+            "PreemptMode": at(x, "preempt_mode"),
+            "GraceTime": at(x, "grace_time"),
+            "TRESBillingWeights": at(x, "tres", "billing_weights"),
             "State": _first(x, ("partition", "state"), ("state",)) or "UP",
         }
         for x in objects_of(text, where, "partitions")
     ]
+
+
+def _shared(x: dict) -> str:
+    """NO, EXCLUSIVE or FORCE:2; before 25.05 whole nodes are no shares at all."""
+    if told := at(x, "partition", "oversubscribe"):
+        return told
+    most, flags = at(x, "maximums", "shares"), at(x, "maximums", "oversubscribe", "flags")
+    if most == "0":
+        return "EXCLUSIVE"
+    jobs = at(x, "maximums", "oversubscribe", "jobs") or "1"
+    return f"FORCE:{jobs}" if flags.lower() == "force" else "NO" if jobs in ("0", "1") else f"YES:{jobs}"
 
 
 def _minutes(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,8 @@ from jobwise.sim.site.node_choice import choice_of
 from jobwise.sim.site.node_sets import packed
 from jobwise.site import Site, ask_dtype
 from jobwise.slurm.read.associations import associations
-from jobwise.slurm.read.requests import by_accounting, by_line, options
+from jobwise.slurm.read.dependencies import arrays, dependencies, index_of, task_of
+from jobwise.slurm.read.requests import by_accounting, by_line, options, types_of
 from jobwise.slurm.read.startable import lifted
 from jobwise.slurm.read.text import amount, features_of, nodes, resources, said
 from jobwise.slurm.read.unsimulated import UNSIMULATED
@@ -38,15 +39,13 @@ OTHERS = (
     r"open-mode|dependency|array|partition|qos)[=\s]\s*\S+|-[oeiJDtAbdapq]\s*\S+)"
 )
 
-DEPENDENCY = r"\s(?:--dependency[=\s]|-d\s*)(after\S+)"
-
 
 @dataclass
 class Known:
     """Data of a site on its nodes and names. `sets`: node sets (`site.Sets`); `features` of each node; `memory`: MiB of a
     CPU, of a node for jobs that ask for none; `reservations`: the number of each closure by its name; `names`: of the
     nodes; `threads` of a core: a job has whole cores; `exclusive`: partitions whose jobs have whole nodes; `partition_qos`:
-    the QOS of a partition by its name; `licences`: names."""
+    the QOS of a partition by its name; `licences`: names; `types`: of each node, how many GPUs of each type."""
 
     sets: Any
     features: list[set]
@@ -57,6 +56,7 @@ class Known:
     exclusive: frozenset[str] = frozenset()
     partition_qos: dict[str, str] = field(default_factory=dict)
     licences: tuple[str, ...] = ()
+    types: tuple[dict[str, int], ...] = ()
     bundles: dict[tuple, int] = field(default_factory=dict)  # what jobs ask for of each licence, by its number
 
     def __post_init__(self):
@@ -89,9 +89,8 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
     a = a.take(_turns(a))
     a = _known_partitions(_named_partitions(_once(a, left), site.partition_names), site.partition_names, left)
     site = _known_qos(a, site)
-    table, ask, misread = _asks(a, known, cluster.capacity, site.settings[0]["memory"])
-    if misread:
-        site = replace(site, guesses=(*site.guesses, f"{misread:,} jobs whose SubmitLine cannot be read: ReqTRES is taken"))
+    table, ask, remarks = _asks(a, known, cluster.capacity, site.settings[0]["memory"])
+    site = replace(site, guesses=(*site.guesses, *(x.format(f"{n:,}") for x, n in remarks.items())))
     which, lists = a.distinct("Partition")
     fits = _fits(table, lists, which, ask, cluster, known.sets)
     if not fits.all():
@@ -103,11 +102,12 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
     site, queue = _of_partitions(a, site, known.partition_qos)
     (user, users), (account, accounts) = a.distinct("User"), a.distinct("Account")
     tree, leaf = associations(assoc, _numbers(users), _numbers(accounts))
-    table, ask = _of_arrays(a, table, ask)
+    table, ask = _of_het_jobs(a, *_of_arrays(a, table, ask))
     queues = _lists(lists, site.partition_names, a.where)
     site = replace(site, asks=table, queues=queues, sets=known.sets.table(), associations=tree, leaf=leaf)
     site = replace(site, licence_asks=np.array(list(known.bundles), float).reshape(len(known.bundles), len(known.licences)))
-    start, edges = times(a, "Start"), _dependencies(a)
+    (edges, unmet), start = dependencies(a), times(a, "Start")
+    site = replace(site, guesses=(*site.guesses, *unmet))
     eligible, run, open_ = queued(a, start), np.maximum(elapsed(a, start), 1.0), np.zeros(len(a), bool)
     if a.now is not None:
         open_ = a.matches("^(PENDING|RUNNING)$", "State")
@@ -130,9 +130,14 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
         app=np.array([work[_work(x)] for x in works])[app] if len(works) else app,
     )  # fmt: skip
     numbers = numbers_of(a).astype(np.int64)
-    arrays, order = _arrays(a, numbers), np.argsort(eligible, kind="stable")
+    order = np.argsort(eligible, kind="stable")
     where, places = a.distinct("NodeList")
-    columns = {"wait": (start - eligible)[order], "job": numbers[order], "array": arrays[order], "nodes": where[order]}
+    columns = {
+        "wait": (start - eligible)[order],
+        "job": numbers[order],
+        "array": arrays(a, numbers)[order],
+        "nodes": where[order],
+    }
     names = {"nodes": dict(enumerate(places))} | {
         k: dict(enumerate(v)) for k, v in (("user", users), ("group", accounts), ("partition", lists))
     }
@@ -230,35 +235,11 @@ def _has_limits(qos: np.void) -> bool:
     return bool(np.isfinite([float(qos["max_wall"]), *qos["all"], *qos["user"]]).any())
 
 
-def _dependencies(a: Accounting) -> np.ndarray:
-    """[M, 2] (parent, child) rows: jobs that waited for the end of others that are in the table, by their SubmitLine."""
-    if not a.has("SubmitLine"):
-        return np.zeros((0, 2), np.int64)
-    rows = np.flatnonzero(a.matches(DEPENDENCY, "SubmitLine"))
-    named: dict[int, set[int]] = {}  # rows by the number of a job, and by that of an array
-    if len(rows):
-        numbers = numbers_of(a).astype(np.int64)
-        for which in (numbers, _arrays(a, numbers)):
-            for j, number in enumerate(which.tolist()):
-                named.setdefault(number, set()).add(j)
-    edges = set()
-    for j, line in zip(rows.tolist(), a.columns["SubmitLine"].take(pa.array(rows)).to_pylist(), strict=True):
-        for ids in re.findall(r"after(?:any|ok|notok|corr):([\d:]+)", cast(re.Match, re.search(DEPENDENCY, line))[1]):
-            edges |= {(p, j) for x in ids.split(":") if x for p in named.get(int(x), ()) if p != j}
-    return np.array(sorted(edges), np.int64).reshape(-1, 2)
-
-
-def _arrays(a: Accounting, numbers: np.ndarray) -> np.ndarray:
-    """[J] the number of the array that a job is a task of, or its own."""
-    array = a.map(_array, "JobID", kind=int) if a.has("JobID") else numbers
-    return np.where(array < 0, numbers, array)
-
-
 def _turns(a: Accounting) -> np.ndarray:
     """[J] rows in the order of submits: by job id, the tasks of an array by their index, for they get ids as they start."""
     numbers = numbers_of(a).astype(np.int64)
-    index = a.map(_index, "JobID", kind=int) if a.has("JobID") else np.zeros(len(a), np.int64)
-    return np.lexsort((numbers, index, _arrays(a, numbers)))
+    index = a.map(index_of, "JobID", kind=int) if a.has("JobID") else np.zeros(len(a), np.int64)
+    return np.lexsort((numbers, index, arrays(a, numbers)))
 
 
 MANY = 20  # tasks of an array: of fewer that may all run at once, in one partition, the scheduler takes no note
@@ -270,7 +251,7 @@ def _of_arrays(a: Accounting, table: np.ndarray, ask: np.ndarray) -> tuple[np.nd
     run at once, that name several partitions, or that are large."""
     if not a.has("JobID"):
         return table, ask
-    of = a.map(_array, "JobID", kind=int)
+    of = a.map(task_of, "JobID", kind=int)
     _, array, count = np.unique(of, return_inverse=True, return_counts=True)
     many, at_once = count[array] > MANY, np.zeros(len(a), np.int64)
     many |= np.asarray(pc.match_substring(a.columns["Partition"], ","))
@@ -282,37 +263,56 @@ def _of_arrays(a: Accounting, table: np.ndarray, ask: np.ndarray) -> tuple[np.nd
         return table, ask
     number = np.zeros(len(a), np.int64)
     number[mine] = np.unique(of[mine], return_inverse=True)[1] + 1
-    _, first, which = np.unique(ask * (number.max() + 1) + number, return_index=True, return_inverse=True)
-    table = table[ask[first]]
+    table, ask, first = _apart(table, ask, number)
     table["array"], table["at_once"] = number[first], np.where(mine, at_once, 0)[first]
-    return table, which
+    return table, ask
 
 
-def _array(text: str) -> int:
-    """The number of the array that a job is a task of; -1: of none."""
-    number, task, _ = text.partition("_")
-    return int(number) if task and number.isdigit() else -1
+def _of_het_jobs(a: Accounting, table: np.ndarray, ask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(rows of ask_dtype, which one each job has [J]), where the parts of a heterogeneous job have rows of their own."""
+    leader = a.map(_het, "JobID", kind=int) if a.has("JobID") else np.full(len(a), -1)
+    if not (mine := leader >= 0).any():
+        return table, ask
+    number = np.zeros(len(a), np.int64)
+    number[mine] = np.unique(leader[mine], return_inverse=True)[1] + 1
+    table, ask, first = _apart(table, ask, np.where(mine, np.arange(1, len(a) + 1), 0))
+    table["het"] = number[first]
+    return table, ask
 
 
-def _index(text: str) -> int:
-    """The index of a task in its array; 0 of other jobs."""
-    task = re.search(r"_\[?(\d+)", text)
-    return int(task[1]) if task else 0
+def _het(text: str) -> int:
+    """The number of the heterogeneous job that a job is a part of; -1: of none."""
+    number, part, _ = text.partition("+")
+    return int(number) if part and number.isdigit() else -1
+
+
+def _apart(table: np.ndarray, ask: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(rows, which one each job has [J], the first job of each row): jobs of other numbers have rows of their own."""
+    _, first, which = np.unique(ask * (number.max() + 1) + number, return_index=True, return_inverse=True)
+    return table[ask[first]], which, first
 
 
 def _limit(text: str) -> float:
     return float(text) * 60 if text.isascii() and text.isdigit() else UNLIMITED
 
 
-def _asks(a: Accounting, site: Known, capacity: np.ndarray, memory: bool) -> tuple[np.ndarray, np.ndarray, int]:
-    """(rows of ask_dtype, which one each job has [J], how many jobs have a line that cannot be read); each different request is
-    read once. Raises InputError."""
+UNREAD = "{} jobs whose SubmitLine cannot be read: ReqTRES is taken"
+FEW_NAMED = UNSIMULATED + "--nodelist of fewer nodes than asked for, of {} jobs: these take any nodes"
+GONE = "{} jobs whose --nodelist names nodes that scontrol_node does not have: these take any nodes"
+
+
+def _asks(a: Accounting, site: Known, capacity: np.ndarray, memory: bool) -> tuple[np.ndarray, np.ndarray, dict[str, int]]:
+    """(rows of ask_dtype, which one each job has [J], what is to be said of how many jobs); each one is read once. Raises
+    InputError."""
     if a.has("SubmitLine"):
         line = a.columns["SubmitLine"]
         plain = pc.match_substring_regex(line, r"[\"'\\]")
         cut = pc.struct_field(pc.extract_regex(line, f"(?P<o>{OPTIONS})"), "o")
         cut = pc.replace_substring_regex(pc.fill_null(cut, ""), OTHERS, "")
-        a = replace(a, columns=a.columns | {"SubmitLine": pc.if_else(plain, line, cut)})
+        own = pc.if_else(plain, line, cut)
+        if a.has("JobID"):  # the line of a heterogeneous job begins with the options of its first part
+            own = pc.if_else(pc.match_substring_regex(a.columns["JobID"], r"^\d+\+[1-9]"), "", own)
+        a = replace(a, columns=a.columns | {"SubmitLine": own})
     which, parts = np.zeros(len(a), np.int64), []
     names = (*ASKED, *(("Partition",) if site.exclusive else ()))
     for name in names:
@@ -321,32 +321,33 @@ def _asks(a: Accounting, site: Known, capacity: np.ndarray, memory: bool) -> tup
         which = np.unique(which * (len(texts) + 1) + code, return_inverse=True)[1]
     first = np.unique(which, return_index=True)[1]
     known: dict[tuple, int] = {}
-    ask, unread = np.zeros(len(first), np.int64), np.zeros(len(first), bool)
+    ask, remark = np.zeros(len(first), np.int64), np.full(len(first), "", object)
     errors: dict[int, str] = {}
     for i in np.argsort(first, kind="stable"):  # in order of appearance
         row = {name: texts[code[first[i]]] for name, (code, texts) in zip(names, parts, strict=True)}
         try:
-            asked, unread[i] = _ask(row, site, capacity, memory)
+            asked, remark[i] = _ask(row, site, capacity, memory)
             ask[i] = known.setdefault(asked, len(known))
         except ValueError as error:
             errors[int(i)] = str(error)
     if errors:
         raise a.wrong(np.flatnonzero(np.isin(which, [*errors])), next(iter(errors.values())))
-    return np.array(list(known), ask_dtype), ask[which], int(unread[which].sum())
+    remarks = {x: int((remark[which] == x).sum()) for x in dict.fromkeys(remark) if x}
+    return np.array(list(known), ask_dtype), ask[which], remarks
 
 
-def _ask(r: dict, site: Known, capacity: np.ndarray, memory: bool) -> tuple[tuple, bool]:
-    """(a row of ask_dtype: what the line says as far as it goes, for the script may say more, else accounting; is the line
-    one that cannot be read?). Raises ValueError."""
+def _ask(r: dict, site: Known, capacity: np.ndarray, memory: bool) -> tuple[tuple, str]:
+    """(a row of ask_dtype: what the line says as far as it goes, for the script may say more, else accounting; what is to be
+    said of it). Raises ValueError."""
     o, asked, got = options(r["SubmitLine"]), resources(r["ReqTRES"]), resources(r["AllocTRES"])
     amounts = list(by_accounting(asked, got, int(r["ReqCPUS"] or 0), r["ReqMem"], site.threads))
-    asks, unread = None, False
+    asks, remark = None, ""
     try:
         asks = _line(o, site.memory, asked)
     except ValueError:
         if not asked.get("cpu"):
             raise
-        unread = True
+        remark = UNREAD
     if asks:
         more = amounts
         amounts = list(asks)
@@ -363,15 +364,33 @@ def _ask(r: dict, site: Known, capacity: np.ndarray, memory: bool) -> tuple[tupl
     if text := o.get("constraint", said(r["Constraints"])):
         either = features_of(text)
         usable &= [any(x <= has for x in either) for has in site.features]
+    if types := (amounts[6] or amounts[7]) and _types(o, r["ReqTRES"]):
+        each = {x: n if amounts[7] else 1 for x, n in types.items()}  # of a node
+        usable &= [all(has.get(x, 0) >= n for x, n in each.items()) for has in site.types]
     if "exclude" in o:
         usable &= ~np.isin(site.names, nodes(o["exclude"]))
-    if "nodelist" in o and max(amounts[0], 1) <= len(named := nodes(o["nodelist"])):
-        usable &= np.isin(site.names, named)
-    if text or not usable.all():
+    if "nodelist" in o:
+        named = nodes(o["nodelist"])
+        there = np.isin(site.names, named)
+        if there.sum() < len(set(named)):
+            remark = GONE
+        elif max(amounts[0], 1) <= len(named):  # all that are named are of the job
+            usable &= there
+            amounts[0] = max(amounts[0], min(len(named), int(got.get("node", len(named)))))
+        else:
+            remark = FEW_NAMED
+    if not usable.all():
         amounts[9] = site.sets.add(np.flatnonzero(usable).tolist())
-    amounts[13] = site.bundle(o.get("licenses", ""))
-    amounts[14] = site.reservations.get(o.get("reservation", ""), 0)
-    return tuple(amounts), unread
+    amounts[14] = site.bundle(o.get("licenses", ""))
+    amounts[15] = site.reservations.get(o.get("reservation", ""), 0)
+    return tuple(amounts), remark
+
+
+def _types(o: dict[str, str], asked: str) -> dict[str, int]:
+    """The types of GPUs that a job asks for, in its line, else by accounting."""
+    line = next((o[k] for k in ("gres", "gpus-per-node", "gpus", "gpus-per-task") if k in o), "")
+    tres = ",".join(x for x in asked.split(",") if x.startswith("gres/gpu:"))
+    return types_of(line) if line else types_of(tres)
 
 
 def _in_cores(tasks: int, cpus: int, got: int, threads: int) -> list[int]:

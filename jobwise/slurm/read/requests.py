@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 from jobwise.slurm.read.text import gpus, memory
@@ -32,6 +33,7 @@ FLAGS: tuple[str, ...] = (
 )
 FLAGS += ("verbose", "test-only", "use-min-nodes", "reboot", "nice")
 LETTERS = "HkIQsvO"  # flags
+ALL = -1  # --mem=0: all memory of a node
 
 
 def options(line: str) -> dict[str, str]:
@@ -62,7 +64,7 @@ def by_line(o: dict[str, str], default: tuple[int, int]) -> tuple:
     least, most = int(low or 0), int(high or low or 0)
     tasks = int(o.get("ntasks", 0)) or int(o.get("ntasks-per-node", 1)) * max(least, 1)
     cpu = memory(o["mem-per-cpu"]) if "mem-per-cpu" in o else 0
-    node = memory(o["mem"]) if "mem" in o else 0
+    node = (memory(o["mem"]) or ALL) if "mem" in o else 0
     if not (cpu or node):
         cpu, node = default
     cards = gpus(o["gpus"]) if "gpus" in o else gpus(o["gpus-per-task"]) * tasks if "gpus-per-task" in o else 0
@@ -83,8 +85,20 @@ def by_line(o: dict[str, str], default: tuple[int, int]) -> tuple:
         whole,
         0,
         100 if nice == "yes" else int(nice),
-        *(0, 0, 0, 0),
+        *(0, 0, 0, 0, 0),
     )
+
+
+def types_of(text: str) -> dict[str, int]:
+    """gpu:a100:2, gres/gpu:v100=1, a100:2 -> how many GPUs of each type are named; MIG profiles are types. Numbers alone name
+    none."""
+    types: dict[str, int] = {}
+    for part in re.sub(r"\([^)]*\)", "", text).split(","):
+        words = part.replace("=", ":").removeprefix("gres:").removeprefix("gres/").split(":")
+        words = words[1:] if words[0] == "gpu" else words if "gpu" not in text else []
+        if words and words[0] and not words[0].isdigit():
+            types[words[0]] = types.get(words[0], 0) + (int(words[1]) if len(words) > 1 and words[1].isdigit() else 1)
+    return types
 
 
 def by_accounting(asked: dict[str, float], got: dict[str, float], cpus: int, text: str, threads: int = 1) -> tuple:
@@ -96,5 +110,5 @@ def by_accounting(asked: dict[str, float], got: dict[str, float], cpus: int, tex
     cpu = 0 if node else memory(text) if text.endswith("c") else int(asked.get("mem", 0)) // cpus
     cards, whole = int(asked.get("gpu", 0)), got.get("cpu", 0) > -(-cpus // threads) * threads
     if cards and got.get("node", 1) == 1:
-        return 1, 1, cpus, 1, cpu, node, 0, cards, whole, 0, 0, 0, 0, 0, 0
-    return least, 0, cpus, 1, cpu, node, cards, 0, whole, 0, 0, 0, 0, 0, 0
+        return 1, 1, cpus, 1, cpu, node, 0, cards, whole, 0, 0, 0, 0, 0, 0, 0
+    return least, 0, cpus, 1, cpu, node, cards, 0, whole, 0, 0, 0, 0, 0, 0, 0

@@ -17,8 +17,9 @@ from jobwise.cluster import Cluster
 from jobwise.errors import InputError
 from jobwise.site import LIMITS, RESOURCES, Site, ask_dtype, association_dtype, partition_dtype, qos_dtype
 from jobwise.slurm.read import conf, documents, guesses, jobs, unsimulated
-from jobwise.slurm.read.associations import LIMITED, unlimited, used
+from jobwise.slurm.read.associations import unlimited, used
 from jobwise.slurm.read.closures import closures, out_of_service
+from jobwise.slurm.read.requests import types_of
 from jobwise.slurm.read.text import amount, config, gpus, nodes, records, resources, said, seconds, table
 from jobwise.slurm.read.unsimulated import UNSIMULATED
 from jobwise.workload import Workload
@@ -153,24 +154,33 @@ def _read(folder: Path, accounting: Accounting | None) -> Workload:
     guessed += [
         f"{UNSIMULATED}{x}"
         for x in conf.not_simulated(known)
-        + unsimulated.of_records(queues, unsimulated.PARTITIONS, "partitions")
-        + unsimulated.of_records(machines, unsimulated.NODES, "nodes")
-        + _ignored(qos, QOS_READ)
-        + _ignored(assoc, ASSOC_READ)
+        + unsimulated.of_records(queues, unsimulated.PARTITIONS, "partitions", unsimulated.jobs_of(accounting, "Partition"))
+        + unsimulated.of_records(machines, unsimulated.NODES, "nodes", unsimulated.jobs_of(accounting, "NodeList"))
+        + unsimulated.of_records(qos, unsimulated.QOS, "QOS", unsimulated.jobs_of(accounting, "QOS"))
+        + unsimulated.of_records(assoc, unsimulated.ASSOCIATIONS, "associations")
         + unsimulated.of_jobs(accounting)
     ]
     guessed += _agree(folder, known, assoc, accounting, site, machines, bool(texts["sacctmgr_event"]))
     site = replace(site, guesses=tuple(guessed))
-    threads = min((int(r.get("ThreadsPerCore") or 1) for r in machines), default=1)
-    if threads > 1:
-        guessed = [
-            *site.guesses,
-            f"cores of {threads} CPUs: jobs have whole cores, as AllocTRES has them; sockets do not count",
-        ]
-        site = replace(site, guesses=tuple(guessed))
-    whole = frozenset(r["PartitionName"] for r in queues if r.get("OverSubscribe") == "EXCLUSIVE")
+    units = [_unit(r, known.get("selecttypeparameters", "")) for r in machines]
+    if (unit := min(units, default=1)) > 1:
+        what = "socket" if "socket" in known.get("selecttypeparameters", "").lower() else "core"
+        guess = (
+            f"{what}s of {unit} CPUs: jobs have whole {what}s, as AllocTRES has them; where in a node they lie does not count"
+        )
+        if max(units) > unit:
+            guess += f" (some nodes have {what}s of {max(units)}: the smallest is taken)"
+        site = replace(site, guesses=(*site.guesses, guess))
+    types = tuple(types_of(said(r.get("Gres", ""))) for r in machines)
+    if mixed := [r for r, x in zip(machines, types, strict=True) if len(x) > 1]:
+        guess = f"Gres={mixed[0]['Gres'][:40]} of {mixed[0]['NodeName']} ({len(mixed)} nodes): GPUs of several types in a node"
+        site = replace(site, guesses=(*site.guesses, f"{UNSIMULATED}{guess} are counted together"))
+    linear = known.get("selecttype", "").endswith("linear")
+    whole = frozenset(
+        r["PartitionName"] for r in queues if linear or r.get("OverSubscribe") == "EXCLUSIVE" or r.get("Exclusive") == "NODE"
+    )
     own_qos = {r["PartitionName"]: q for r in queues if (q := said(r.get("QoS", "")))}
-    about = jobs.Known(sets, features, memory, reservations, site.names, threads, whole, own_qos, tuple(licences))
+    about = jobs.Known(sets, features, memory, reservations, site.names, unit, whole, own_qos, tuple(licences), types)
     return forgiving(accounting, lambda a: jobs.read(a, folder.name, replace(cluster, site=site), about, assoc))
 
 
@@ -237,23 +247,6 @@ def _accounting(folder: Path, text: str) -> Accounting:
     if not is_sacct(text):
         raise InputError(f"{where}:1: no sacct header; {COMMANDS['sacct']} writes it")
     return accounts(text, where)
-
-
-QOS_READ = {"Name", "Priority", "MaxWall", "GrpTRES", "GrpJobs", "MaxTRESPU", "MaxJobsPU"}
-ASSOC_READ = {"Cluster", "Account", "User", "Share", "ParentName", "Par Name", "RawUsage", *LIMITED}
-NO_MATTER = {"Flags", "QOS", "Def QOS", "DefaultQOS", "UsageThres", "GraceTime", "UsageFactor", "LFT", "RGT", "ID", "ParentID"}
-NO_MATTER |= {"PreemptMode", "MaxSubmitPU", "MaxSubmitPA", "MaxSubmit", "GrpSubmit", "MaxSubmitJobsPU", "MaxSubmitJobsPA"}
-
-
-def _ignored(rows: list[dict], read: set[str]) -> list[str]:
-    """Limits of QOS or associations that are set, and not read."""
-    counts: dict[str, int] = {}
-    for r in rows:
-        for key, value in r.items():
-            if said(value) and value != "0" and key not in read | NO_MATTER:
-                counts[key] = counts.get(key, 0) + 1
-    what = "QOS" if read is QOS_READ else "associations"
-    return [f"{key} of {count} {what}" for key, count in counts.items()]
 
 
 def _agree(
@@ -333,7 +326,7 @@ def _float(text: str, what: str) -> float:
 def _nodes(machines: list[dict], set_: np.void) -> tuple[Site, Cluster, Sets, list[set[str]]]:
     """(the site so far, its cluster, its node sets, the features of each node)."""
     names = tuple(r["NodeName"] for r in machines)
-    capacity = np.array([[int(r["CPUTot"]), int(r["RealMemory"]), gpus(said(r.get("Gres", "")))] for r in machines], np.int64)
+    capacity = np.array([_capacity(r) for r in machines], np.int64)
     weight = np.array([int(r.get("Weight", 1)) for r in machines], np.int64)
     features = [set(said(r.get("AvailableFeatures", "")).split(",")) for r in machines]
     sets = Sets(len(names))
@@ -350,6 +343,22 @@ def _nodes(machines: list[dict], set_: np.void) -> tuple[Site, Cluster, Sets, li
         names=names,
     )
     return site, Cluster(capacity, RESOURCES), sets, features
+
+
+def _capacity(r: dict[str, str]) -> tuple[int, int, int]:
+    """What jobs can have of a node: CPUs, memory (MiB), GPUs; some CPUs and memory may be kept for the system. Raises
+    ValueError, KeyError."""
+    cpus, memory = int(r["CPUTot"]), int(r["RealMemory"])
+    kept = int(said(r.get("CoreSpecCount", "")) or 0) * int(r.get("ThreadsPerCore") or 1)
+    cpus = int(x) if (x := said(r.get("CPUEfctv", ""))) and int(x) > 0 else cpus - kept
+    return cpus, memory - int(said(r.get("MemSpecLimit", "")) or 0), gpus(said(r.get("Gres", "")))
+
+
+def _unit(r: dict[str, str], parameters: str) -> int:
+    """The CPUs of a node that one job has together: a core (CR_Core), a socket (CR_Socket), one (CR_CPU)."""
+    threads, cores = int(r.get("ThreadsPerCore") or 1), int(r.get("CoresPerSocket") or 1)
+    which = parameters.lower()
+    return 1 if "cr_cpu" in which else threads * cores if "cr_socket" in which else threads
 
 
 def _with_nodes(queues: list[dict], names: tuple[str, ...]) -> tuple[list[dict], list[str]]:

@@ -53,7 +53,7 @@ def records(text: str, first: str) -> list[dict[str, str]]:
 
 def config(text: str) -> dict[str, str]:
     """`scontrol show config`, or a slurm.conf: settings by their names in small letters."""
-    parsed = re.findall(r"^([A-Za-z]\w*)[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.M)
+    parsed = re.findall(r"^([A-Za-z]\w*)(?:\[\d+\])?[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.M)  # Epilog[0] = …
     return {k.lower(): said(v) for k, v in parsed}
 
 

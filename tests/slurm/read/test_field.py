@@ -6,13 +6,14 @@ Modules: slurm/read/unsimulated.py.
 
 import numpy as np
 import pytest
-from conftest import SHARED, missing
+from conftest import ROOT, SHARED, missing
+from small_sites import job, node, partition, write
 
 import jobwise as jw
 from jobwise.errors import InputError
 from jobwise.slurm.read import unsimulated
 from jobwise.slurm.read.jobs import _in_cores
-from jobwise.slurm.read.site import _with_nodes, read
+from jobwise.slurm.read.site import _with_nodes, not_simulated, read
 
 CASES = SHARED / "cases"
 
@@ -61,7 +62,6 @@ def test_what_a_job_got_is_what_it_holds(name, wait):
     ("name", "said"),
     [
         ("09-nested-accounts/as-printed", "no column ParentName"),
-        ("18-het-job/site", "not simulated: heterogeneous jobs: their 2 parts start one by one"),
         ("08-empty-partition/site", "partition cloud has no nodes"),
         ("03-hyperthreads/site", "cores of 2 CPUs"),
     ],
@@ -96,7 +96,7 @@ def test_partitions_without_nodes_are_left_out_and_nodes_that_are_gone_are_named
 
 def test_keys_that_a_site_sets_are_named_with_how_many():
     rows = [{"PartitionName": "a", "LLN": "YES"}, {"PartitionName": "b", "LLN": "YES"}, {"PartitionName": "c", "LLN": "NO"}]
-    assert unsimulated.of_records(rows, unsimulated.PARTITIONS, "partitions") == ["LLN=YES of a (2 partitions)"]
+    assert unsimulated.of_records(rows, unsimulated.PARTITIONS, "partitions") == ["LLN=YES of a and 1 more partitions"]
     assert unsimulated.of_records(rows[2:], unsimulated.PARTITIONS, "partitions") == []
 
 
@@ -119,3 +119,38 @@ def test_jobs_of_a_partition_that_is_gone_are_counted(tmp_path, site_folder):
     with pytest.raises(InputError, match="partition 'retired', which the site does not have"):
         read(folder)
     assert np.all(w.jobs["submit"] >= 0)
+
+
+KEYS = [
+    x.partition(": ")[::2] for x in (ROOT / "tests/data/slurm_keys.txt").read_text().splitlines()
+]  # version and output, its keys
+TABLES = {
+    "config": unsimulated.CONFIG,
+    "partition": unsimulated.PARTITIONS,
+    "node": unsimulated.NODES,
+    "qos": unsimulated.QOS,
+    "assoc": unsimulated.ASSOCIATIONS,
+}
+
+
+@pytest.mark.parametrize(("output", "keys"), KEYS, ids=[x for x, _ in KEYS])
+def test_every_key_that_slurm_prints_is_in_a_table(output, keys):
+    """22.05, 24.11 and 26.05, as `scontrol show` and `sacctmgr show` print them."""
+    own = TABLES[output.split()[1]]
+    assert [k for k in keys.split() if k.lower() not in own.known and k.lower() not in own.only] == []
+
+
+@pytest.mark.parametrize("output", ["config", "partition", "node"])
+def test_every_key_of_a_site_that_sets_all_is_read_harmless_or_named(output, tmp_path):
+    """A folder that sets every key of 26.05, and one that no table has, to something unusual: the rest is named, with jobs."""
+    keys, own = dict(KEYS)[f"26.05 {output}"].split(), TABLES[output]
+    odd = {k: "unusual" for k in keys if k.lower() not in own.known} | {"BrandNewKey": "unusual"}
+    if output == "config":
+        w = read(write(tmp_path / "s", [job(1, 0, 0, 60)], **odd))
+    elif output == "node":
+        w = read(write(tmp_path / "s", [job(1, 0, 0, 60)], [node("c1", **odd)]))
+    else:
+        w = read(write(tmp_path / "s", [job(1, 0, 0, 60)], partitions=[partition(**odd)]))
+    named = "\n".join(not_simulated(w)).lower()
+    assert [k for k in odd if f"{k.lower()}=unusual" not in named] == []
+    assert output == "config" or "(1 jobs)" in named
