@@ -18,12 +18,12 @@ NODE = LIMITS.index("nodes")
 
 
 class DistinctNodes(NamedTuple):
-    """Who has a limit on nodes, and how many of whose jobs are on each node. Empty where nobody has one."""
+    """The limits on nodes, and the number of jobs on each node below each. Empty where there is none."""
 
     row: np.ndarray  # [3, Q or S] the first row of a QOS, of its users, of an association; -1: it has no limit on nodes
     jobs: np.ndarray  # [rows, N] jobs on each node
     where: np.ndarray  # [J, W] the nodes that a running job is on
-    any: np.ndarray  # [1] has anybody one?
+    any: np.ndarray  # [1] is there one?
 
 
 def distinct_nodes(site: Site, jobs: int, users: int) -> DistinctNodes:

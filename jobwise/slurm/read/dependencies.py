@@ -46,8 +46,8 @@ def _parents(text: str) -> Iterator[tuple[str, int, str]]:
     for part in re.split("[,?]", text):
         kind, *ids = part.split(":")
         for x in ids if kind in ENDS else ():
-            if found := re.match(r"(\d+)(?:_(\d+))?", x):
-                yield kind, int(found[1]), found[2] or ""
+            if number := re.match(r"(\d+)(?:_(\d+))?", x):
+                yield kind, int(number[1]), number[2] or ""
 
 
 def _named(a: Accounting) -> dict[tuple, set[int]]:

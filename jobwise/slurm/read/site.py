@@ -6,21 +6,19 @@ is named.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from jobwise.cluster import Cluster
 from jobwise.errors import InputError
-from jobwise.site import LIMITS, RESOURCES, Site, ask_dtype, association_dtype, partition_dtype, qos_dtype
-from jobwise.slurm.read import conf, documents, guesses, jobs, unsimulated
+from jobwise.site import LIMITS, Site, partition_dtype, qos_dtype
+from jobwise.slurm.read import conf, documents, guesses, hardware, jobs, unsimulated
+from jobwise.slurm.read.asks import Known
 from jobwise.slurm.read.associations import unlimited, used
 from jobwise.slurm.read.closures import closures, out_of_service
-from jobwise.slurm.read.requests import types_of
-from jobwise.slurm.read.text import amount, config, gpus, nodes, records, resources, said, seconds, table
+from jobwise.slurm.read.text import amount, config, nodes, records, resources, said, seconds, table
 from jobwise.slurm.read.unsimulated import UNSIMULATED
 from jobwise.workload import Workload
 from jobwise.workloads.accounting import Accounting, forgiving
@@ -65,23 +63,6 @@ def not_simulated(w: Workload) -> list[str]:
     return [g.removeprefix(UNSIMULATED) for g in of_site if g.startswith(UNSIMULATED)]
 
 
-class Sets:
-    """Node sets, each once; the first is that of all nodes."""
-
-    def __init__(self, count: int):
-        self.count, self.known = count, {np.ones(count, np.uint8).tobytes(): 0}
-
-    def add(self, members: Iterable[int]) -> int:
-        """The number of a set of nodes."""
-        row = np.zeros(self.count, np.uint8)
-        row[list(members)] = 1
-        return self.known.setdefault(row.tobytes(), len(self.known))
-
-    def table(self) -> np.ndarray:
-        """[M, N] of 0 and 1."""
-        return np.array([np.frombuffer(k, np.uint8) for k in self.known])
-
-
 def read(folder: str | Path, accounting: Accounting | None = None) -> Workload:
     """The jobs of a folder on the cluster of its site. `accounting`: those, in place of the folder's. Raises InputError, naming
     the file and what is wrong."""
@@ -109,7 +90,7 @@ def _read(folder: Path, accounting: Accounting | None) -> Workload:
         guessed.append("no scontrol_node: nodes by the jobs' node lists, as large as what jobs got of them")
         machines = guesses.machines(accounting)
     set_ = _told(folder, "scontrol_config", lambda: conf.scheduler(known))
-    site, cluster, sets, features = _told(folder, "scontrol_node", lambda: _nodes(machines, set_))
+    site, cluster, sets, features = _told(folder, "scontrol_node", lambda: hardware.nodes_of(machines, set_))
     queues = _records(folder, texts, "scontrol_partition", "PartitionName")
     queues = queues or _document(folder, "scontrol_partition")
     if not queues:
@@ -162,25 +143,11 @@ def _read(folder: Path, accounting: Accounting | None) -> Workload:
     ]
     guessed += _agree(folder, known, assoc, accounting, site, machines, bool(texts["sacctmgr_event"]))
     site = replace(site, guesses=tuple(guessed))
-    units = [_unit(r, known.get("selecttypeparameters", "")) for r in machines]
-    if (unit := min(units, default=1)) > 1:
-        what = "socket" if "socket" in known.get("selecttypeparameters", "").lower() else "core"
-        guess = (
-            f"{what}s of {unit} CPUs: jobs have whole {what}s, as AllocTRES has them; where in a node they lie does not count"
-        )
-        if max(units) > unit:
-            guess += f" (some nodes have {what}s of {max(units)}: the smallest is taken)"
-        site = replace(site, guesses=(*site.guesses, guess))
-    types = tuple(types_of(said(r.get("Gres", ""))) for r in machines)
-    if mixed := [r for r, x in zip(machines, types, strict=True) if len(x) > 1]:
-        guess = f"Gres={mixed[0]['Gres'][:40]} of {mixed[0]['NodeName']} ({len(mixed)} nodes): GPUs of several types in a node"
-        site = replace(site, guesses=(*site.guesses, f"{UNSIMULATED}{guess} are counted together"))
-    linear = known.get("selecttype", "").endswith("linear")
-    whole = frozenset(
-        r["PartitionName"] for r in queues if linear or r.get("OverSubscribe") == "EXCLUSIVE" or r.get("Exclusive") == "NODE"
-    )
     own_qos = {r["PartitionName"]: q for r in queues if (q := said(r.get("QoS", "")))}
-    about = jobs.Known(sets, features, memory, reservations, site.names, unit, whole, own_qos, tuple(licences), types)
+    shared = _told(folder, "scontrol_node", lambda: hardware.sharing(machines, queues, known))
+    site = replace(site, guesses=(*site.guesses, *shared.notes))
+    cluster = replace(cluster, capacity=cluster.capacity * np.stack([shared.times, *np.ones((2, len(machines)), int)], axis=1))
+    about = Known(sets, features, memory, reservations, site.names, shared, own_qos, tuple(licences))
     return forgiving(accounting, lambda a: jobs.read(a, folder.name, replace(cluster, site=site), about, assoc))
 
 
@@ -323,44 +290,6 @@ def _float(text: str, what: str) -> float:
         raise ValueError(f"{what} is {text[:30]!r}; a number is expected") from None
 
 
-def _nodes(machines: list[dict], set_: np.void) -> tuple[Site, Cluster, Sets, list[set[str]]]:
-    """(the site so far, its cluster, its node sets, the features of each node)."""
-    names = tuple(r["NodeName"] for r in machines)
-    capacity = np.array([_capacity(r) for r in machines], np.int64)
-    weight = np.array([int(r.get("Weight", 1)) for r in machines], np.int64)
-    features = [set(said(r.get("AvailableFeatures", "")).split(",")) for r in machines]
-    sets = Sets(len(names))
-    site = Site(
-        weight=weight,
-        sets=sets.table(),
-        asks=np.zeros(0, ask_dtype),
-        partitions=np.zeros(0, partition_dtype),
-        queues=np.zeros((0, 1), np.int32),
-        qos=np.zeros(0, qos_dtype),
-        associations=np.zeros(0, association_dtype),
-        leaf=np.zeros((0, 0), np.int32),
-        settings=np.array([set_]),
-        names=names,
-    )
-    return site, Cluster(capacity, RESOURCES), sets, features
-
-
-def _capacity(r: dict[str, str]) -> tuple[int, int, int]:
-    """What jobs can have of a node: CPUs, memory (MiB), GPUs; some CPUs and memory may be kept for the system. Raises
-    ValueError, KeyError."""
-    cpus, memory = int(r["CPUTot"]), int(r["RealMemory"])
-    kept = int(said(r.get("CoreSpecCount", "")) or 0) * int(r.get("ThreadsPerCore") or 1)
-    cpus = int(x) if (x := said(r.get("CPUEfctv", ""))) and int(x) > 0 else cpus - kept
-    return cpus, memory - int(said(r.get("MemSpecLimit", "")) or 0), gpus(said(r.get("Gres", "")))
-
-
-def _unit(r: dict[str, str], parameters: str) -> int:
-    """The CPUs of a node that one job has together: a core (CR_Core), a socket (CR_Socket), one (CR_CPU)."""
-    threads, cores = int(r.get("ThreadsPerCore") or 1), int(r.get("CoresPerSocket") or 1)
-    which = parameters.lower()
-    return 1 if "cr_cpu" in which else threads * cores if "cr_socket" in which else threads
-
-
 def _with_nodes(queues: list[dict], names: tuple[str, ...]) -> tuple[list[dict], list[str]]:
     """(the partitions with nodes that are there, each with these; what is said of the others). Raises ValueError."""
     known, kept, said_ = set(names), [], []
@@ -381,7 +310,7 @@ def _with_nodes(queues: list[dict], names: tuple[str, ...]) -> tuple[list[dict],
     return kept, said_
 
 
-def _partitions(site: Site, queues: list[dict], sets: Sets) -> Site:
+def _partitions(site: Site, queues: list[dict], sets: hardware.Sets) -> Site:
     place, rows = {n: i for i, n in enumerate(site.names)}, []
     for r in queues:
         names = nodes(r["Nodes"])

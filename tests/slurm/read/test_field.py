@@ -12,7 +12,7 @@ from small_sites import job, node, partition, write
 import jobwise as jw
 from jobwise.errors import InputError
 from jobwise.slurm.read import unsimulated
-from jobwise.slurm.read.jobs import _in_cores
+from jobwise.slurm.read.asks import in_cores
 from jobwise.slurm.read.site import _with_nodes, not_simulated, read
 
 CASES = SHARED / "cases"
@@ -71,11 +71,11 @@ def test_what_is_guessed_or_not_simulated_is_named(name, said):
 
 
 def test_whole_cores():
-    assert _in_cores(1, 1, 2, 2) == [1, 2]  # one task of one CPU holds a core
-    assert _in_cores(2, 1, 2, 2) == [2, 1]  # two tasks share one
-    assert _in_cores(3, 1, 4, 2) == [1, 4]  # three hold two cores
-    assert _in_cores(1, 1, 0, 2) == [1, 2]  # nothing is known of what it got
-    assert _in_cores(2, 1, 8, 2) == [2, 4]  # it got more: tasks that share no core, and more of each
+    assert in_cores(1, 1, 2, 2) == [1, 2]  # one task of one CPU holds a core
+    assert in_cores(2, 1, 2, 2) == [2, 1]  # two tasks share one
+    assert in_cores(3, 1, 4, 2) == [1, 4]  # three hold two cores
+    assert in_cores(1, 1, 0, 2) == [1, 2]  # nothing is known of what it got
+    assert in_cores(2, 1, 8, 2) == [2, 4]  # it got more: tasks that share no core, and more of each
 
 
 def test_partitions_without_nodes_are_left_out_and_nodes_that_are_gone_are_named():

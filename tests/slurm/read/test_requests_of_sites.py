@@ -1,7 +1,8 @@
 """What jobs ask for on sites of other people: types of GPUs, all memory, distinct nodes, dependencies on tasks, parts that start
 together. Starts are computed by hand; waits were recorded on a real 22.05 and 26.05 where the test says so.
 
-Modules: sim/site/distinct_nodes.py, sim/site/het_jobs.py, slurm/read/dependencies.py, slurm/read/requests.py.
+Modules: sim/site/distinct_nodes.py, sim/site/het_jobs.py, slurm/read/asks.py,
+slurm/read/dependencies.py, slurm/read/hardware.py, slurm/read/requests.py.
 """
 
 import numpy as np
@@ -157,3 +158,15 @@ def test_nodes_that_a_line_names(tmp_path):
     text = "\n".join(read(folder).cluster.site.guesses)
     assert "1 jobs whose --nodelist names nodes that scontrol_node does not have" in text
     assert "--nodelist of fewer nodes than asked for, of 1 jobs" in text
+
+
+def test_cpus_that_jobs_share(tmp_path):
+    """OverSubscribe=FORCE:2: two jobs of four CPUs on a node of four at once, their memory is not shared; a job on two nodes stays
+    on two."""
+    force = [partition(nodes="c[1-2]", OverSubscribe="FORCE:2")]
+    jobs = [job(k, 0, 0, 600, 4, mem="10M", line="") for k in range(1, 6)] + [job(6, 0, 0, 600, 8, nodes=2, mem="10M", line="")]
+    folder = write(tmp_path / "s", jobs, [node("c1"), node("c2")], force)
+    assert starts(folder) == [0, 0, 0, 0, 10, 10]
+    assert any("FORCE:2 of main: each CPU of its nodes counts 2 times" in x for x in read(folder).cluster.site.guesses)
+    jobs = [job(k, 0, 0, 600, 1, mem="16000M") for k in (1, 2)]
+    assert starts(write(tmp_path / "t", jobs, partitions=[partition(OverSubscribe="FORCE:2")])) == [0, 10]
