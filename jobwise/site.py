@@ -29,6 +29,7 @@ ask_dtype = np.dtype(
         ("nice", "i4"),  # taken from its priority
         ("array", "i4"),  # the number of the array, from 1, whose tasks alone share this row; 0: of no matter
         ("at_once", "i4"),  # its tasks that may run at once; 0: any number
+        ("once", "i1"),  # it is cancelled where others are requeued (--no-requeue)
         ("het", "i4"),  # the number of the heterogeneous job, from 1, of which this row alone is a part; 0: of none
         ("licences", "i4"),  # row of the site's licence requests; 0: none
         ("reservation", "i4"),  # the group of closures whose nodes alone it may use; 0: none
@@ -60,6 +61,16 @@ association_dtype = np.dtype(
         ("all", "f8", (len(LIMITS),)),
         ("jobs", "f8"),
         ("usage", "f8"),  # CPU-seconds so far
+    ],
+    align=True,
+)
+# Whether and how jobs of a partition, or of a QOS, are stopped for jobs that come before them (`settings["preempt"]`).
+STAYS, CANCELLED, REQUEUED = range(3)
+preempt_dtype = np.dtype(
+    [
+        ("mode", "i1"),
+        ("grace", "f8"),  # s between the decision and the stop
+        ("exempt", "f8"),  # s that a job runs before it can be stopped
     ],
     align=True,
 )
@@ -104,6 +115,9 @@ settings_dtype = np.dtype(
         ("cycle_phase", "f8"),  # does not tell
         ("price_phase", "f8"),
         ("memory", "i1"),  # is memory handed out?
+        ("preempt", "i1"),  # jobs stop others: 0 none, 1 those of partitions of a lower tier, 2 those of QOS that theirs names
+        ("youngest", "i1"),  # the job that started last is stopped first; else the one of the lowest priority and fewest nodes
+        ("requeue_delay", "f8"),  # s that a requeued job waits at least
         ("charged", "i1"),  # are jobs charged when they end? Else a pass charges those that run then, and no others
     ],
     align=True,
@@ -112,7 +126,7 @@ STOCK = {  # Slurm's own
     "backfill": 1, "charged": 1, "max_age": 7 * 86_400.0, "half_life": 7 * 86_400.0, "calc_period": 300.0,
     "fair_tree": 1, "loop": 1.0, "batch_delay": 3.0, "sched_interval": 60.0, "depth": 100.0, "bf_interval": 30.0,
     "bf_window": 86_400.0, "bf_resolution": 60.0, "bf_max_test": 500.0, "bf_max_user": inf, "kill_wait": 30.0,
-    "bf_max_array": 20.0, "look_phase": 0.5, "cycle_phase": 0.75, "price_phase": 300.0,
+    "bf_max_array": 20.0, "requeue_delay": 121.0, "look_phase": 0.5, "cycle_phase": 0.75, "price_phase": 300.0,
 }  # fmt: skip
 
 
@@ -130,7 +144,9 @@ class Site:
     `asks` [A]; `partitions` [P]; `queues` [K, W]: which partitions (-1: none) a job may run in whose number of a partition is
     k; `qos` [Q] of jobs whose queue is q; `associations` [S], a tree, and `leaf` [U, A]: which of them a job of user u and
     account a (its group) is charged to. `settings` [1]. `closures` [K]: when nodes take no jobs. `licences` [L]: how many of
-    each there are, `licence_asks` [M, L]: how many jobs ask for, the first row nothing."""
+    each there are, `licence_asks` [M, L]: how many jobs ask for, the first row nothing. `partition_preempt` [P], `qos_preempt`
+    [Q]: how their jobs are stopped for others, `preempts` [Q, Q] of 0 and 1: whose jobs a QOS stops; empty: none are.
+    `partition_qos` [P]: the QOS of a partition, whose limits stand for those of its jobs' own; empty: none has one."""
 
     weight: np.ndarray
     sets: np.ndarray
@@ -144,10 +160,19 @@ class Site:
     closures: np.ndarray = field(default_factory=lambda: np.zeros(0, closure_dtype))
     licences: np.ndarray = field(default_factory=lambda: np.zeros(0))
     licence_asks: np.ndarray = field(default_factory=lambda: np.zeros((1, 0)))
+    partition_qos: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    partition_preempt: np.ndarray = field(default_factory=lambda: np.zeros(0, preempt_dtype))
+    qos_preempt: np.ndarray = field(default_factory=lambda: np.zeros(0, preempt_dtype))
+    preempts: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
     names: tuple[str, ...] = ()  # of nodes
     partition_names: tuple[str, ...] = ()
     qos_names: tuple[str, ...] = ()
     guesses: tuple[str, ...] = ()  # what was not known, and what was taken instead
+
+    @property
+    def qos_of_partitions(self) -> np.ndarray:
+        """[P] the row of each partition's own QOS; -1: it has none."""
+        return self.partition_qos if len(self.partition_qos) else np.full(len(self.partitions), -1, np.int64)
 
     def changed(self, **known: float) -> Site:
         """Return the site with other settings."""

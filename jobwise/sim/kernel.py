@@ -4,7 +4,8 @@ The life of a job, and the verb (or event) behind each arrow:
 
     FUTURE --arrival--> WAITING --parents done--> QUEUED --start--> RUNNING --completion--> DONE | FAILED
                                                   PAUSED --start-->    |
-                                                    ^------preempt-----|   (fail: back to QUEUED, or FAILED, or stalled)
+                                                    ^------preempt-----|   (fail: back to QUEUED, or FAILED, or stalled;
+                                                                            put_back: to QUEUED; finish_now: to DONE)
 
 Rules
 * A running job has work `left` (s) and a `rate` (work per second); it ends when `left` is 0. A rigid job has rate 1.
@@ -186,6 +187,41 @@ def preempt(s, e, j):
     return True
 
 
+@inlined
+def _undo(s, e, j):
+    """The work of job j, just stopped, is lost, but for what a pause has saved."""
+    truth = s.truth[e, j]
+    s.sims[e]["lost"] += (truth["saved"] - truth["left"]) * s.jobs[e, j]["request"][0]
+    truth["left"] = truth["saved"]
+    s.jobs[e, j]["ran"] = truth["runtime"] - truth["saved"]
+    s.jobs[e, j]["restarts"] += 1
+
+
+@kernel
+def put_back(s, e, j):
+    """Stop running job j: its work is lost, and it stands in the queue as if it had never started. False if not running."""
+    if s.jobs[e, j]["status"] != RUNNING:
+        return False
+    _stop(s, e, j)
+    _undo(s, e, j)
+    s.jobs[e, j]["start"] = np.nan
+    s.sims[e]["preemptions"] += 1
+    _enter(s, e, j, QUEUED)
+    _act(s, e, ~j)
+    return True
+
+
+@kernel
+def finish_now(s, e, j):
+    """End running job j now, however much work it has left. False if not running."""
+    if s.jobs[e, j]["status"] != RUNNING:
+        return False
+    _stop(s, e, j)
+    s.sims[e]["preemptions"] += 1
+    _end(s, e, j, DONE)
+    return True
+
+
 @kernel
 def reserve(s, e, j, at):
     """Reserve a start at time `at` for queued job j; advance will stop there. NaN cancels the reservation."""
@@ -297,10 +333,7 @@ def fail(s, e, node):
         if sim["on_failure"] == FAIL:
             _end(s, e, j, FAILED)
         else:
-            sim["lost"] += (s.truth[e, j]["saved"] - s.truth[e, j]["left"]) * s.jobs[e, j]["request"][0]
-            s.truth[e, j]["left"] = s.truth[e, j]["saved"]  # a pause has saved what was done before
-            s.jobs[e, j]["ran"] = s.truth[e, j]["runtime"] - s.truth[e, j]["saved"]
-            s.jobs[e, j]["restarts"] += 1
+            _undo(s, e, j)
             _enter(s, e, j, QUEUED)
 
 

@@ -170,22 +170,24 @@ def gone(s, e, slurm):
     work = slurm.work
     if not work.marks[KNOWN] or work.marks[OUTAGES] != s.sims[e]["outage"]:
         return
-    count = s.sims[e]["left"]
-    for i in range(count):
-        j = s.lists[e, LEFT, i]
-        here = work.part[j]
-        while here >= 0:
-            part = work.parts[here]
-            _change(slurm, part["node"], part["more"], part["amount"], 1)
-            _bound(slurm, part["node"], part["more"], -1)
-            after = part["next"]
-            part["next"], work.spare[0] = work.spare[0], here
-            here = after
-        work.part[j] = -1
-    if count:
-        work.marks[SETTLED] = 0
-        if work.cells.size[0] > work.marks[JOIN_AT]:
-            _join(slurm)
+    for i in range(s.sims[e]["left"]):
+        give_back(slurm, s.lists[e, LEFT, i])
+    if s.sims[e]["left"] and work.cells.size[0] > work.marks[JOIN_AT]:
+        _join(slurm)
+
+
+@kernel
+def give_back(slurm, j):
+    """Job j has left its nodes."""
+    work, here, slurm.work.marks[SETTLED] = slurm.work, slurm.work.part[j], 0
+    while here >= 0:
+        part = work.parts[here]
+        _change(slurm, part["node"], part["more"], part["amount"], 1)
+        _bound(slurm, part["node"], part["more"], -1)
+        after = part["next"]
+        part["next"], work.spare[0] = work.spare[0], here
+        here = after
+    work.part[j] = -1
 
 
 @kernel

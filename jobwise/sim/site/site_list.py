@@ -54,7 +54,7 @@ def site_pass(s, e, slurm, o):
         since = known_from(slurm, min(notes, NOTES), job["ask"], p, limit, now)
         k = _fits_now(s, e, slurm, j, p, held, now) if since <= now else 0
         if k > 0:
-            if begin(s, e, slurm, j, k, out) and n >= 0:
+            if begin(s, e, slurm, j, p, k, out) and n >= 0:
                 n = insert(s, e, slurm, n, j, now)
             continue
         if slurm.site.unfit[job["ask"], p]:  # no nodes of this partition can ever hold it: it may start in another one

@@ -17,6 +17,7 @@ from jobwise.sim.site.multifactor import priority
 from jobwise.sim.spans import count
 
 OWN = -2  # the order of Slurm itself
+BY_QOS = 2  # `settings["preempt"]`
 
 
 class SiteOrder(NamedTuple):
@@ -84,4 +85,10 @@ def waiting(s, e, slurm, o):
     order = order[np.argsort(key[:n][order], kind="mergesort")]
     if has_tiers:
         order = order[np.argsort(tier[:n][order], kind="mergesort")]
+    if slurm.site.settings[0]["preempt"] == BY_QOS and o.rule.order == OWN:  # those that stop others come first
+        level = np.zeros(n, np.int64)
+        for i in range(n):
+            q = s.jobs[e, row[i]]["queue"]
+            level[i] = -slurm.ledger.preempt.level[q] if 0 <= q < len(slurm.ledger.preempt.level) else 0
+        order = order[np.argsort(level[order], kind="mergesort")]
     return row[:n][order], where[:n][order]

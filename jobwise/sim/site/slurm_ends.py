@@ -143,9 +143,9 @@ def _most(slurm, i, mask):
 
 
 @kernel
-def _give_back(slurm, ask, i):
-    """Running job slurm.work.ends[i] is taken away from slurm.work.later."""
-    work, here = slurm.work, slurm.work.part[slurm.work.ends[i]["job"]]
+def take_away(slurm, ask, j):
+    """Running job j is taken away from slurm.work.later."""
+    work, here = slurm.work, slurm.work.part[j]
     while here >= 0:
         part = work.parts[here]
         first, until = np.int64(part["node"]), np.int64(part["node"] + part["more"] + 1)
@@ -164,7 +164,7 @@ def _give_back(slurm, ask, i):
 
 
 @kernel
-def _as_now(slurm):
+def as_now(slurm):
     """slurm.work.later = what is free now, wherever a search has changed it."""
     every = slurm.work.changes[0] > len(slurm.work.changed)
     for k in range(slurm.work.cells.size[0] if every else slurm.work.changes[0]):
@@ -191,8 +191,17 @@ def will_run(s, e, slurm, ask, mask, n, now, until):
         k = _picked(slurm, ask, slurm.work.cells.free)
         if k > 0:
             return k, now
+    if slurm.ledger.preempt.size[0] > 0:  # as if those that it may stop were gone
+        for i in range(slurm.ledger.preempt.size[0]):
+            take_away(slurm, ask, slurm.ledger.preempt.row[i])
+        if of_gpus(ask):
+            rank(ask, mask, slurm.work.cells, slurm.work.later, slurm.work.room)
+        k = _picked(slurm, ask, slurm.work.later) if enough(ask, slurm.work.room) else 0
+        if k > 0:
+            as_now(slurm)
+            return k, now
     k, t = _will_run_later(slurm, ask, mask, n, until)
-    _as_now(slurm)
+    as_now(slurm)
     return k, _free_at(slurm, t, now)
 
 
@@ -212,7 +221,7 @@ def _will_run_later(slurm, ask, mask, n, until):
             i += 1
             if t > until and not gone:
                 return 0, np.inf
-            if not _touches(slurm, i - 1, mask):
+            if not _touches(slurm, i - 1, mask) or slurm.ledger.preempt.gone[slurm.work.ends[i - 1]["job"]]:
                 continue
             if t > until:
                 return 0, np.inf
@@ -235,8 +244,8 @@ def _will_run_later(slurm, ask, mask, n, until):
             if returned % BLOCK == 0 and returned + BLOCK <= i and _none_touches(slurm, returned, mask):
                 returned += BLOCK
                 continue
-            if _touches(slurm, returned, mask):
-                _give_back(slurm, ask, returned)
+            if _touches(slurm, returned, mask) and not slurm.ledger.preempt.gone[slurm.work.ends[returned]["job"]]:
+                take_away(slurm, ask, slurm.work.ends[returned]["job"])
             returned += 1
         if of_gpus(ask):
             rank(ask, mask, slurm.work.cells, slurm.work.later, slurm.work.room)

@@ -27,48 +27,69 @@ def _fits(slurm, row, n, has, wants, most, x):
     return has + wants <= most
 
 
-@kernel
-def within(slurm, j, job, out, n):
-    """Do the limits of the QOS and of the associations of job j let it run beside what runs, on nodes slurm.work.each[:n] (n 0:
-    they are not chosen yet)?"""
-    q = job["queue"]
-    limited = 0 <= q < len(slurm.site.qos)
-    if limited:
-        all_, own = row_of(slurm, OF_QOS, q, -1), row_of(slurm, OF_USER, q, job["user"])
-        for x in range(len(out)):
-            if not _fits(slurm, all_, n, slurm.ledger.by_qos[q, x], out[x], slurm.site.qos[q]["all"][x], x):
-                return False
-            if job["user"] < 0:
-                continue
-            if not _fits(slurm, own, n, slurm.ledger.by_user[q, job["user"], x], out[x], slurm.site.qos[q]["user"][x], x):
-                return False
-    return not slurm.site.bounded[0] or _within_associations(slurm, j, q if limited else -1, out, n)
+@inlined
+def _partitions(slurm, p):
+    """The QOS of a partition; -1: it has none."""
+    return slurm.site.partition_qos[p] if p >= 0 else np.int64(-1)
+
+
+@inlined
+def _own(slurm, job):
+    """The QOS of a job; -1: it has none."""
+    return np.int64(job["queue"]) if 0 <= job["queue"] < len(slurm.site.qos) else np.int64(-1)
 
 
 @kernel
-def _within_associations(slurm, j, q, out, n):
-    """A limit of the QOS q (-1: none) stands for that of the associations."""
+def within(slurm, j, job, p, out, n):
+    """Do the limits of QOS and associations let job j run in partition p beside what runs, on nodes slurm.work.each[:n] (0: not
+    chosen yet)? A limit of the partition's QOS stands for the same one of the job's own."""
+    mine, parts, user = _own(slurm, job), _partitions(slurm, p), job["user"]
+    for x in range(len(out) if mine >= 0 or parts >= 0 else 0):
+        q = parts if parts >= 0 and (mine < 0 or slurm.site.qos[parts]["all"][x] < np.inf) else mine
+        has, most = slurm.ledger.by_qos[q, x], slurm.site.qos[q]["all"][x]
+        if not _fits(slurm, row_of(slurm, OF_QOS, q, -1), n, has, out[x], most, x):
+            return False
+        q = parts if parts >= 0 and (mine < 0 or slurm.site.qos[parts]["user"][x] < np.inf) else mine
+        if user >= 0:
+            has, most = slurm.ledger.by_user[q, user, x], slurm.site.qos[q]["user"][x]
+            if not _fits(slurm, row_of(slurm, OF_USER, q, user), n, has, out[x], most, x):
+                return False
+    return not slurm.site.bounded[0] or _within_associations(slurm, j, mine, parts, out, n)
+
+
+@inlined
+def _free(slurm, mine, parts, kind, x):
+    """Does no QOS have a limit that stands for that of an association?"""
+    if kind == OF_USER:
+        return (mine < 0 or slurm.site.qos[mine]["user"][x] == np.inf) and (
+            parts < 0 or slurm.site.qos[parts]["user"][x] == np.inf
+        )
+    return (mine < 0 or slurm.site.qos[mine]["all"][x] == np.inf) and (parts < 0 or slurm.site.qos[parts]["all"][x] == np.inf)
+
+
+@kernel
+def _within_associations(slurm, j, mine, parts, out, n):
+    """A limit of the QOS of the job or its partition (-1: none) stands for that of the associations."""
     leaf = at = slurm.ledger.leaf_of[j]
     if leaf < 0:
         return True
-    free = q < 0 or slurm.site.qos[q]["user"][0] == np.inf
-    if free and slurm.ledger.by_association[leaf, 0] + 1.0 > slurm.site.association[leaf]["jobs"]:
+    most = slurm.site.association[leaf]["jobs"] if _free(slurm, mine, parts, OF_USER, 0) else np.inf
+    if slurm.ledger.by_association[leaf, 0] + 1.0 > most:
         return False
     while at >= 0:
         row = row_of(slurm, OF_ASSOCIATION, at, -1)
         for x in range(len(out)):
-            free = q < 0 or slurm.site.qos[q]["all"][x] == np.inf
             has, most = slurm.ledger.by_association[at, x], slurm.site.association[at]["all"][x]
-            if free and not _fits(slurm, row, n, has, out[x], most, x):
+            if _free(slurm, mine, parts, OF_QOS, x) and not _fits(slurm, row, n, has, out[x], most, x):
                 return False
         at = slurm.site.association[at]["parent"]
     return True
 
 
 @kernel
-def count(slurm, j, job, out, sign):
-    """Job j starts (1) or has stopped (-1)."""
-    q, at, asked_for = job["queue"], slurm.ledger.leaf_of[j], slurm.site.ask[job["ask"]]["licences"]
+def count(slurm, j, job, p, out, sign):
+    """Job j starts in partition p (1) or has stopped (-1)."""
+    at, asked_for = slurm.ledger.leaf_of[j], slurm.site.ask[job["ask"]]["licences"]
     while at >= 0 and slurm.site.bounded[0]:
         row = row_of(slurm, OF_ASSOCIATION, at, -1)
         for x in range(len(out)):
@@ -77,12 +98,19 @@ def count(slurm, j, job, out, sign):
     for x in range(len(slurm.ledger.licences) if asked_for > 0 else 0):
         slurm.ledger.licences[x] += sign * slurm.site.licence_asks[asked_for, x]
     slurm.ledger.by_array[slurm.site.ask[job["ask"]]["array"]] += np.int64(sign)
-    if 0 <= q < len(slurm.site.qos):
-        all_, own = row_of(slurm, OF_QOS, q, -1), row_of(slurm, OF_USER, q, job["user"])
-        for x in range(len(out)):
-            slurm.ledger.by_qos[q, x] += _amount(slurm, j, all_, sign, out[x], x)
-            if job["user"] >= 0:
-                slurm.ledger.by_user[q, job["user"], x] += _amount(slurm, j, own, sign, out[x], x)
+    mine, parts = _own(slurm, job), _partitions(slurm, p)
+    _count_qos(slurm, j, mine, job["user"], out, sign)
+    if parts != mine:
+        _count_qos(slurm, j, parts, job["user"], out, sign)
+
+
+@kernel
+def _count_qos(slurm, j, q, user, out, sign):
+    """Count job j in or out of QOS q (-1: none)."""
+    for x in range(len(out) if q >= 0 else 0):
+        slurm.ledger.by_qos[q, x] += _amount(slurm, j, row_of(slurm, OF_QOS, q, -1), sign, out[x], x)
+        if user >= 0:
+            slurm.ledger.by_user[q, user, x] += _amount(slurm, j, row_of(slurm, OF_USER, q, user), sign, out[x], x)
 
 
 @inlined
@@ -122,7 +150,11 @@ def allowed(slurm, j, job, partition, out):
         return False
     if not p["up"] or job["walltime"] > p["max_time"] or ask["nodes"] > p["max_nodes"]:
         return False
-    if 0 <= job["queue"] < len(slurm.site.qos) and job["walltime"] > slurm.site.qos[job["queue"]]["max_wall"]:
+    mine, parts = _own(slurm, job), _partitions(slurm, partition)
+    wall = slurm.site.qos[parts]["max_wall"] if parts >= 0 else np.inf
+    if wall == np.inf and mine >= 0:
+        wall = slurm.site.qos[mine]["max_wall"]
+    if job["walltime"] > wall:
         return False
     _least(slurm, ask, out)
-    return _licensed(slurm, ask) and within(slurm, j, job, out, 0)
+    return _licensed(slurm, ask) and within(slurm, j, job, partition, out, 0)

@@ -21,6 +21,7 @@ from jobwise.sim.site.het_jobs import forget, not_before, note_part, ready
 from jobwise.sim.site.multifactor import price, price_all
 from jobwise.sim.site.node_choice import choose_now, deal
 from jobwise.sim.site.node_room import RANKED, of_gpus, rank, unranked
+from jobwise.sim.site.preemption import end_grace, find_candidates, make_room
 from jobwise.sim.site.slurm_calendar import calendar, keep, keep_whole
 from jobwise.sim.site.slurm_ends import expected_ends, insert, mask_of, take_free
 from jobwise.sim.site.slurm_limits import allowed, asked, begun_elsewhere, count, within
@@ -44,14 +45,15 @@ def _dealt(slurm, ask, k, out):
 
 
 @kernel
-def begin(s, e, slurm, j, k, out):
-    """Start job j on slurm.work.node[:k]; False where its limits forbid it after all."""
+def begin(s, e, slurm, j, p, k, out):
+    """Start job j in partition p on slurm.work.node[:k]; False where its limits forbid it after all."""
     job, ask = s.jobs[e, j], slurm.site.ask[s.jobs[e, j]["ask"]]
     n = _dealt(slurm, ask, k, out)
-    if not within(slurm, j, job, out, n) or not start(s, e, j, 1.0, slurm.work.each[:n], slurm.work.amount[:n], n):
+    if not within(slurm, j, job, p, out, n) or not start(s, e, j, 1.0, slurm.work.each[:n], slurm.work.amount[:n], n):
         return False
     settled_on(slurm, j, n)
-    count(slurm, j, job, out, 1.0)
+    slurm.ledger.place[j] = p
+    count(slurm, j, job, p, out, 1.0)
     for x in range(len(out)):
         slurm.ledger.counted[j, x] = out[x]
     slurm.ledger.clock[0]["updated"] = whole(slurm, s.sims[e]["now"])
@@ -64,7 +66,8 @@ def see_released(s, e, slurm):
     """A pass sees which jobs have nothing left to wait for: they are eligible from now on."""
     j = s.sims[e]["head"] if slurm.ledger.clock[0]["released"] else np.int32(-1)
     while j >= 0:
-        slurm.ledger.since[j] = min(slurm.ledger.since[j], s.sims[e]["now"])
+        first = max(s.sims[e]["now"], slurm.ledger.preempt.not_before[j])
+        slurm.ledger.since[j] = min(slurm.ledger.since[j], first)
         j = s.truth[e, j]["next"]
     slurm.ledger.clock[0]["released"] = 0
 
@@ -83,6 +86,8 @@ def main_pass(s, e, slurm, o, depth):
         j, p = rows[i], where[i]
         if blocked[p] or s.jobs[e, j]["status"] != QUEUED or not allowed(slurm, j, s.jobs[e, j], p, out):
             continue
+        if slurm.ledger.preempt.not_before[j] > s.sims[e]["now"]:
+            continue
         if begun_elsewhere(slurm, s.jobs[e, j]["ask"], p):
             continue
         tried += 1
@@ -95,9 +100,11 @@ def main_pass(s, e, slurm, o, depth):
         is_part = slurm.site.ask[s.jobs[e, j]["ask"]]["het"] > 0
         k = 0 if is_part else choose_now(slurm, slurm.site.ask[s.jobs[e, j]["ask"]], slurm.work.mask)
         if k > 0:
-            if begin(s, e, slurm, j, k, out):
+            if begin(s, e, slurm, j, p, k, out):
                 _note_array(slurm, s.jobs[e, j]["ask"], p)
             continue
+        if not is_part:
+            make_room(s, e, slurm, j, p, slurm.work.mask, s.sims[e]["now"])
         if slurm.site.ask[s.jobs[e, j]["ask"]]["reservation"] > 0:
             continue
         if of_gpus(slurm.site.ask[s.jobs[e, j]["ask"]]):  # could it ever?
@@ -120,11 +127,11 @@ def _note_array(slurm, ask, partition):
 
 
 @kernel
-def _may_have(slurm, j, job, k, out):
+def _may_have(slurm, j, job, p, k, out):
     """Do limits let the job have whole nodes slurm.work.node[:k] beside what runs now? Else it gets no plan."""
     ask = slurm.site.ask[job["ask"]]
     n = _dealt(slurm, ask, k, out)
-    return within(slurm, j, job, out, n)
+    return within(slurm, j, job, p, out, n)
 
 
 @allocating
@@ -147,6 +154,8 @@ def backfill(s, e, slurm, o):
             continue
         if mine > 0 and mine == array and of_array >= x["bf_max_array"]:
             continue
+        if slurm.ledger.preempt.not_before[j] > now:
+            continue
         tested[job["user"]] += 1
         if job["user"] >= 0 and tested[job["user"]] > x["bf_max_user"]:
             continue
@@ -157,6 +166,7 @@ def backfill(s, e, slurm, o):
             slurm.site.ask[job["ask"]]["het"],
         )
         since = not_before(slurm, het, j, now) if het > 0 else since
+        stoppable = find_candidates(s, e, slurm, j, p, s.sims[e]["now"]) if het == 0 else 0
         t, k, since = plan(s, e, slurm, j, p, held, n, now, since)
         if het > 0:
             note_part(slurm, het, j, t, k)
@@ -165,15 +175,21 @@ def backfill(s, e, slurm, o):
         if t == np.inf:
             continue
         if t <= now and het == 0:
-            if slurm.work.room.sums[RANKED]:  # it chooses again, by ranks of its own
+            if slurm.work.room.sums[RANKED] or stoppable:  # it chooses again, by ranks of its own
                 k = choose_now(slurm, slurm.site.ask[job["ask"]], slurm.work.open_mask)
-            if k > 0 and begin(s, e, slurm, j, k, out):
+            if k == 0 and stoppable and make_room(s, e, slurm, j, p, slurm.work.open_mask, s.sims[e]["now"]):
+                k = choose_now(slurm, slurm.site.ask[job["ask"]], slurm.work.open_mask)  # these it will have in a moment
+                n = expected_ends(s, e, slurm, now)
+                if k > 0:
+                    held = keep(slurm, slurm.site.ask[job["ask"]], held, now, max(job["walltime"], 1.0), k, j)
+                continue
+            if k > 0 and begin(s, e, slurm, j, p, k, out):
                 n = insert(s, e, slurm, n, j, now)
                 _note_array(slurm, job["ask"], p)
                 if slurm.site.ask[job["ask"]]["whole"]:
                     held = keep_whole(slurm, held, now, max(job["walltime"], 1.0), k)
             continue
-        if slurm.site.ask[job["ask"]]["whole"] and not _may_have(slurm, j, job, k, out):
+        if slurm.site.ask[job["ask"]]["whole"] and not _may_have(slurm, j, job, p, k, out):
             continue
         if t != slurm.ledger.start_at[j]:
             slurm.ledger.start_at[j], slurm.ledger.clock[0]["updated"] = t, now
@@ -194,8 +210,9 @@ def _begin_het_jobs(s, e, slurm, now, out):
             for y in range(len(slurm.work.mask)):
                 slurm.work.mask[y] = het.nodes[h, x, y]
             k = choose_now(slurm, slurm.site.ask[s.jobs[e, het.job[h, x]]["ask"]], slurm.work.mask)
+            p = slurm.site.queues[max(s.jobs[e, het.job[h, x]]["partition"], 0), 0]
             if k > 0:
-                begin(s, e, slurm, het.job[h, x], k, out)
+                begin(s, e, slurm, het.job[h, x], p, k, out)
 
 
 @kernel
@@ -230,7 +247,7 @@ def note(s, e, slurm):
     for i in range(sim["left"]):
         j = s.lists[e, LEFT, i]
         used(s, e, slurm, j, sim["now"], slurm.ledger.counted[j, 1])
-        count(slurm, j, s.jobs[e, j], slurm.ledger.counted[j], -1.0)
+        count(slurm, j, s.jobs[e, j], slurm.ledger.place[j], slurm.ledger.counted[j], -1.0)
     if sim["entered"] or sim["left"]:
         slurm.ledger.clock[0]["news"], slurm.ledger.clock[0]["updated"] = 1, whole(slurm, sim["now"])
 
@@ -269,6 +286,7 @@ def run(s, e, slurm, o, steps):
             until = min(until, c["look"])
         if x["backfill"] and (sim["queued"] > 0 or c["updated"] >= c["cycled"]):
             until = min(until, c["backfill"])
+        until = min(until, slurm.ledger.preempt.next[0])
         until = min(until, c["change"]) if sim["queued"] > 0 else until
         code = advance(s, e, until)
         if code == OVER:
@@ -281,6 +299,8 @@ def run(s, e, slurm, o, steps):
                 main_pass(s, e, slurm, o, x["depth"])
             continue
         now, stuck = sim["now"], False
+        if now >= slurm.ledger.preempt.next[0]:
+            end_grace(s, e, slurm, now)
         if now >= c["change"]:
             c["updated"], c["news"], c["change"] = whole(slurm, now), 1, next_change(slurm, now)
         if now >= c["price"]:
@@ -302,6 +322,7 @@ def run(s, e, slurm, o, steps):
                 backfill(s, e, slurm, o)
                 c["cycled"], stuck = whole(slurm, now), True
             c["backfill"] += LATE + (x["bf_interval"] if due else SHORT_SLEEP)
+        stuck = stuck and now >= slurm.ledger.preempt.next[1]
         if stuck and c["change"] == np.inf and sim["running"] == 0 and sim["next"] == sim["jobs"] and sim["queued"] > 0:
             return False  # on an empty machine nothing could start, and nothing will come
     return True

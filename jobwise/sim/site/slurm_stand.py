@@ -38,7 +38,8 @@ def stand(s, e, slurm, rows, start, first, node, now):
             k = first[i + 1] - first[i]
             for x in range(k):
                 slurm.work.node[x], slurm.work.more[x] = node[first[i] + x], 0
-        if k == 0 or not begin(s, e, slurm, rows[i], k, out):
+        p = slurm.site.queues[max(s.jobs[e, rows[i]]["partition"], 0), 0]
+        if k == 0 or not begin(s, e, slurm, rows[i], p, k, out):
             cancel(s, e, rows[i])
     _to(s, e, slurm, now)
     wind(slurm, now)

@@ -12,6 +12,7 @@ from jobwise.sim.site.het_jobs import HetJobs, het_jobs
 from jobwise.sim.site.node_choice import note_unfit
 from jobwise.sim.site.node_room import Room, rooms
 from jobwise.sim.site.node_sets import packed
+from jobwise.sim.site.preemption import Preemption, preemption
 from jobwise.sim.site.slurm_ends import BLOCK
 from jobwise.sim.site.slurm_notes import NOTES
 from jobwise.sim.spans import Spans, separate
@@ -56,6 +57,7 @@ class SiteTables(NamedTuple):
     partition: np.ndarray  # [P]
     queues: np.ndarray  # [K, W]
     qos: np.ndarray  # [Q]
+    partition_qos: np.ndarray  # [P]
     association: np.ndarray  # [S]
     bounded: np.ndarray  # [1] has an association limits?
     closures: np.ndarray  # [K]
@@ -90,8 +92,10 @@ class Ledger(NamedTuple):
     by_association: np.ndarray  # [S, LIMITS]
     licences: np.ndarray  # [L] in use
     by_array: np.ndarray  # [A] tasks that run
+    place: np.ndarray  # [J] the partition that a running job is in
     distinct: DistinctNodes
     het: HetJobs
+    preempt: Preemption
 
 
 class Work(NamedTuple):
@@ -169,6 +173,7 @@ def scheduler(s: State, e: int, site: Site) -> SlurmTables:
             partition=site.partitions,
             queues=site.queues,
             qos=site.qos,
+            partition_qos=site.qos_of_partitions,
             association=site.associations,
             bounded=np.array([any(np.isfinite(site.associations[k]).any() for k in ("all", "jobs"))]),
             closures=site.closures[np.argsort(site.closures["begin"], kind="stable")],
@@ -244,7 +249,9 @@ def _ledger(s: State, e: int, site: Site, leaf: np.ndarray, arrays: int) -> Ledg
         by_association=np.zeros((S, len(LIMITS))),
         licences=np.zeros(len(site.licences)),
         by_array=np.zeros(arrays, np.int64),
+        place=np.full(J, -1),
         distinct=distinct_nodes(site, J, users),
+        preempt=preemption(site, J, packed(site.sets)),
         het=het_jobs(site, s.jobs[e]["ask"][: s.sims[e]["jobs"]], -(-len(site.weight) // 64)),
     )
 

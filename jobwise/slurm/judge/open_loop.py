@@ -180,7 +180,8 @@ class RecordedRun:
             k = len(nodes)
             self.slurm.work.node[:k] = mine if sorted(mine) == sorted(nodes) else nodes
             self.slurm.work.more[:k] = 0
-        if not slurm_loop.begin(s, 0, self.slurm, j, k, np.zeros(len(LIMITS))):
+        p = int(self.site.queues[max(int(s.jobs[0, j]["partition"]), 0), 0])
+        if not slurm_loop.begin(s, 0, self.slurm, j, p, k, np.zeros(len(LIMITS))):
             raise InputError(f"{self.r.workload.name}: the recorded start of job {self._job(row)} is not possible here")
 
     def carry_on(self, p: Pass) -> None:

@@ -29,7 +29,8 @@ OTHERS = (
 class Known:
     """Data of a site on its nodes and names. `sets`: node sets (`site.Sets`); `features` of each node; `memory`: MiB of a
     CPU, of a node for jobs that ask for none; `reservations`: the number of each closure by its name; `names`: of the
-    nodes; `shared`: how jobs share nodes; `partition_qos`: the QOS of a partition by its name; `licences`: names."""
+    nodes; `shared`: how jobs share nodes; `licences`: names;
+    `preempting`: jobs stop others; `once`: jobs are not requeued."""
 
     sets: Sets
     features: list[set]
@@ -37,8 +38,9 @@ class Known:
     reservations: dict[str, int] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     shared: Sharing = Sharing()
-    partition_qos: dict[str, str] = field(default_factory=dict)
     licences: tuple[str, ...] = ()
+    preempting: bool = False
+    once: bool = False
     bundles: dict[tuple, int] = field(default_factory=dict)  # what jobs ask for of each licence, by its number
 
     def __post_init__(self):
@@ -141,8 +143,9 @@ def _ask(r: dict, site: Known, capacity: np.ndarray, memory: bool) -> tuple[tupl
             remark = FEW_NAMED
     if not usable.all():
         amounts[9] = site.sets.add(np.flatnonzero(usable).tolist())
-    amounts[14] = site.bundle(o.get("licenses", ""))
-    amounts[15] = site.reservations.get(o.get("reservation", ""), 0)
+    amounts[13] = int(site.preempting and (amounts[13] or site.once))
+    amounts[15] = site.bundle(o.get("licenses", ""))
+    amounts[16] = site.reservations.get(o.get("reservation", ""), 0)
     return tuple(amounts), remark
 
 

@@ -115,6 +115,9 @@ def scheduler(known: dict[str, str]) -> np.ndarray:
     values["boot"] = float(boot) if (boot := known.get("boot_time", "")).isdigit() else 0.0
     values["epilog"] = said(known.get("epilog", "")) != "" and "defer" not in known.get("schedulerparameters", "")
     values["charged"] = known.get("accountingstorageenforce", "associations") != ""  # measured: docs/systems/slurm.md
+    values["preempt"] = _preempt(known)
+    words = known.get("preemptparameters", "") + known.get("schedulerparameters", "")
+    values["youngest"] = "youngest_first" in words.lower()
     _flags(values, known.get("priorityflags", ""))
     _tres(values, ",".join(x for x in known.get("priorityweighttres", "").split(",") if _name(x) in TRES))
     for word in filter(None, known.get("schedulerparameters", "").split(",")):
@@ -122,6 +125,12 @@ def scheduler(known: dict[str, str]) -> np.ndarray:
         if name in PARAMETERS and text:
             _put(values, PARAMETERS[name], name, text)
     return values[0]
+
+
+def _preempt(known: dict[str, str]) -> int:
+    """Return by what jobs stop others: 0 none, 1 by tiers of partitions, 2 by QOS."""
+    by = {"partition_prio": 1, "qos": 2}.get(known.get("preempttype", "").rpartition("/")[2].lower(), 0)
+    return by if said(known.get("preemptmode", "")).upper() != "OFF" else 0
 
 
 def _name(word: str) -> str:
@@ -133,7 +142,7 @@ def not_simulated(known: dict[str, str]) -> list[str]:
     names = unsimulated.of_config(known)
     words = [("PriorityWeightTRES", x) for x in known.get("priorityweighttres", "").split(",") if x and _name(x) not in TRES]
     for x in known.get("schedulerparameters", "").split(","):
-        if x and _name(x) not in (*PARAMETERS, *WITHOUT_EFFECT):
+        if x and _name(x) not in (*PARAMETERS, *WITHOUT_EFFECT, "preempt_youngest_first"):
             words.append(("SchedulerParameters", x))
     return names + [f"{x} of {name}" for name, x in words]
 

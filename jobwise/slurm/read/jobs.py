@@ -20,7 +20,6 @@ from jobwise.slurm.read.asks import Known, asks, requested
 from jobwise.slurm.read.associations import associations
 from jobwise.slurm.read.dependencies import arrays, dependencies, index_of, task_of
 from jobwise.slurm.read.startable import lifted
-from jobwise.slurm.read.unsimulated import UNSIMULATED
 from jobwise.workload import Workload, workload
 from jobwise.workloads.accounting import Accounting, left_out
 from jobwise.workloads.sacct import UNLIMITED, elapsed, numbers_of, queued, ran, times
@@ -43,6 +42,11 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
         if not len(a):
             raise InputError(f"{a.where}: no job that ran ({', '.join(f'{n} {k}' for k, n in left.items())})")
     a = a.take(_turns(a))
+    if site.settings["preempt"][0]:
+        a, again = _last_runs(a)
+        if again:
+            text = f"{again:,} runs of jobs that were preempted and requeued: the simulation decides which are stopped"
+            site = replace(site, guesses=(*site.guesses, text))
     a = _known_partitions(_named_partitions(_once(a, left), site.partition_names), site.partition_names, left)
     site = _known_qos(a, site)
     table, ask, remarks = asks(a, known, cluster.capacity, site.settings[0]["memory"])
@@ -55,7 +59,8 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
         which, lists = a.distinct("Partition")
     if not len(a):
         raise InputError(f"{a.where}: no job fits the nodes of its partition")
-    site, queue = _of_partitions(a, site, known.partition_qos)
+    rows = {q: i for i, q in enumerate(site.qos_names)}
+    queue = a.map(lambda x: rows.get(x, -1), "QOS", kind=int)
     (user, users), (account, accounts) = a.distinct("User"), a.distinct("Account")
     tree, leaf = associations(assoc, _numbers(users), _numbers(accounts))
     table, ask = _of_het_jobs(a, *_of_arrays(a, table, ask))
@@ -108,6 +113,23 @@ def _so_far(w: Workload, is_open: np.ndarray) -> Workload:
     jobs["start"] = jobs["submit"] + w.columns["wait"]
     jobs["end"] = np.where(is_open, np.nan, w.ends["end"])
     return replace(w, jobs=jobs)
+
+
+def _last_runs(a: Accounting) -> tuple[Accounting, int]:
+    """(the rows, where a job that was preempted and requeued has one: its last run, submitted as the first; how many runs that
+    leaves out)."""
+    numbers, stopped = numbers_of(a), a.matches("^(PREEMPTED|REQUEUED)", "State")
+    same = np.append(numbers[1:] == numbers[:-1], False)  # of the next row
+    gone = stopped & same
+    if not gone.any():
+        return a, 0
+    columns = dict(a.columns)
+    for name in ("Submit", "Eligible"):
+        texts = a.text(name).to_pylist()
+        for i in np.flatnonzero(gone).tolist():
+            texts[i + 1] = texts[i]
+        columns[name] = pa.array(texts, pa.string())
+    return replace(a, columns=columns).take(~gone), int(gone.sum())
 
 
 def _once(a: Accounting, left: dict[str, int]) -> Accounting:
@@ -163,32 +185,6 @@ def _known_qos(a: Accounting, site: Site) -> Site:
     named = ", ".join(q for q, x in zip(names, lost, strict=True) if x)[:60]
     text = f"{int(lost[which].sum()):,} jobs of QOS {named}, which sacctmgr_qos does not have: no priority, no limits"
     return replace(site, guesses=(*site.guesses, text))
-
-
-def _of_partitions(a: Accounting, site: Site, of: dict[str, str]) -> tuple[Site, np.ndarray]:
-    """(the site, the QOS of each job [J]), where the limits of a partition's own QOS count for its jobs: a QOS of their own
-    priority with these limits. Where their own QOS have limits, too, or other priorities, it is named as not simulated."""
-    rows = {q: i for i, q in enumerate(site.qos_names)}
-    queue, (which, lists) = a.map(lambda x: rows.get(x, -1), "QOS", kind=int), a.distinct("Partition")
-    for partition, name in of.items():
-        mine = np.isin(which, [k for k, x in enumerate(lists) if x == partition])
-        own = np.unique(queue[mine])
-        if not len(own) or name not in rows:
-            continue
-        free = [q < 0 or not _has_limits(site.qos[q]) for q in own]
-        if not all(free) or len({float(site.qos[q]["priority"]) if q >= 0 else 0.0 for q in own}) > 1:
-            text = f"{UNSIMULATED}QoS={name} of {partition}, for its {int(mine.sum()):,} jobs have limits of their own QOS"
-            site = replace(site, guesses=(*site.guesses, text))
-            continue
-        limits = site.qos[[rows[name]]].copy()
-        limits["priority"] = site.qos[own[0]]["priority"] if own[0] >= 0 else 0.0
-        queue[mine] = len(site.qos)
-        site = replace(site, qos=np.concatenate([site.qos, limits]), qos_names=(*site.qos_names, f"{name} of {partition}"))
-    return site, queue
-
-
-def _has_limits(qos: np.void) -> bool:
-    return bool(np.isfinite([float(qos["max_wall"]), *qos["all"], *qos["user"]]).any())
 
 
 def _turns(a: Accounting) -> np.ndarray:

@@ -18,6 +18,7 @@ from jobwise.slurm.read import conf, documents, guesses, hardware, jobs, unsimul
 from jobwise.slurm.read.asks import Known
 from jobwise.slurm.read.associations import unlimited, used
 from jobwise.slurm.read.closures import closures, out_of_service
+from jobwise.slurm.read.preempting import with_preemption
 from jobwise.slurm.read.text import amount, config, nodes, records, resources, said, seconds, table
 from jobwise.slurm.read.unsimulated import UNSIMULATED
 from jobwise.workload import Workload
@@ -31,7 +32,7 @@ ASSOCIATION = "Cluster,Account,User,Partition,Share,ParentName,GrpJobs,GrpTRES,G
 ASSOCIATION += ",MaxJobs,MaxTRES,MaxTRESPerNode,MaxSubmit,MaxWall,MaxTRESMins,QOS,DefaultQOS"
 SINCE = "SLURM_TIME_FORMAT=%s sacctmgr -P"
 COMMANDS = {
-    "sacct": f"SLURM_TIME_FORMAT=%s sacct -a -X -P -S now-180days -E now --format={FIELDS}",
+    "sacct": f"SLURM_TIME_FORMAT=%s sacct -a -X -D -P -S now-180days -E now --format={FIELDS}",
     "scontrol_config": "SLURM_TIME_FORMAT=%s scontrol show config",
     "scontrol_node": "scontrol show node -o",
     "scontrol_partition": "scontrol show partition",
@@ -112,6 +113,7 @@ def _read(folder: Path, accounting: Accounting | None) -> Workload:
         guessed.append("AccountingStorageEnforce does not hold limits: those of QOS do not count")
         limits["all"] = limits["user"] = limits["max_wall"][:, None] = np.inf
     site = replace(site, qos=limits, qos_names=tuple(q["Name"] for q in qos))
+    site = replace(site, partition_qos=_own_qos(queues, site.qos_names, guessed))
     assoc = _table(folder, texts, "sacctmgr_assoc", ("Account", "User", "Share"))
     if assoc and set_["fair_share"] > 0 and not any("ParentName" in r or "Par Name" in r for r in assoc):
         guessed.append("sacctmgr_assoc has no column ParentName: all accounts hang at the root, which changes fair shares")
@@ -143,11 +145,12 @@ def _read(folder: Path, accounting: Accounting | None) -> Workload:
     ]
     guessed += _agree(folder, known, assoc, accounting, site, machines, bool(texts["sacctmgr_event"]))
     site = replace(site, guesses=tuple(guessed))
-    own_qos = {r["PartitionName"]: q for r in queues if (q := said(r.get("QoS", "")))}
+    site = _told(folder, "scontrol_config", lambda: with_preemption(site, queues, qos, known))
     shared = _told(folder, "scontrol_node", lambda: hardware.sharing(machines, queues, known))
     site = replace(site, guesses=(*site.guesses, *shared.notes))
     cluster = replace(cluster, capacity=cluster.capacity * np.stack([shared.times, *np.ones((2, len(machines)), int)], axis=1))
-    about = Known(sets, features, memory, reservations, site.names, shared, own_qos, tuple(licences))
+    about = Known(sets, features, memory, reservations, site.names, shared, tuple(licences))
+    about = replace(about, preempting=bool(set_["preempt"]), once=known.get("jobrequeue", "1") == "0")
     return forgiving(accounting, lambda a: jobs.read(a, folder.name, replace(cluster, site=site), about, assoc))
 
 
@@ -322,6 +325,14 @@ def _partitions(site: Site, queues: list[dict], sets: hardware.Sets) -> Site:
             seconds(r.get("MaxTime", "")), _float(most, "MaxNodes") if most else np.inf, r.get("State", "UP") == "UP",
         ))  # fmt: skip
     return replace(site, partitions=np.array(rows, partition_dtype), partition_names=tuple(r["PartitionName"] for r in queues))
+
+
+def _own_qos(queues: list[dict], names: tuple[str, ...], guessed: list[str]) -> np.ndarray:
+    """[P] the row of each partition's QOS; -1: it has none, or one that is not there, which is said."""
+    own = [said(r.get("QoS", "")) for r in queues]
+    if lost := [f"{q} of {r['PartitionName']}" for q, r in zip(own, queues, strict=True) if q and q not in names]:
+        guessed.append(f"QoS={lost[0]}, which sacctmgr_qos does not have ({len(lost)} partitions): no limits")
+    return np.array([names.index(q) if q in names else -1 for q in own], np.int64)
 
 
 def _qos(q: dict[str, str]) -> tuple:

@@ -40,23 +40,32 @@ def never(w: Workload) -> Iterator[tuple[str, np.ndarray]]:
         if bad.any():
             which = site.partition_names[queues[int(np.argmax(bad)), 0]]
             yield f"{what} of partition {which}", bad
-    known, least = (jobs["queue"] >= 0) & (jobs["queue"] < len(site.qos)), _least(w)
+    least = _least(w)
     for a, below in _limited(w):
         too_much = (least > site.associations["all"][a]).any(axis=1)
         if (bad := below & (too_much | (site.associations["jobs"][a] < 1))).any():
             yield f"the limits of association {a}", bad
     if (bad := (site.licence_asks[site.asks["licences"][jobs["ask"]]] > site.licences).any(axis=1)).any():
         yield "the number of licences", bad
-    if not len(site.qos):
-        return
-    own = site.qos[np.where(known, jobs["queue"], 0)]
-    for what, bad in (
-        ("MaxWall", jobs["walltime"] > own["max_wall"]),
-        *((f"the limit on {name} of all jobs", least[:, i] > own["all"][:, i]) for i, name in enumerate(LIMITS)),
-        *((f"the limit on {name} of a user", least[:, i] > own["user"][:, i]) for i, name in enumerate(LIMITS)),
-    ):
-        if (bad := bad & known).any():
-            yield f"{what} of QOS {site.qos_names[jobs['queue'][int(np.argmax(bad))]]}", bad
+    for row in _qos_of(w):
+        if not (row >= 0).any():
+            continue
+        own = site.qos[np.maximum(row, 0)]
+        for what, bad in (
+            ("MaxWall", jobs["walltime"] > own["max_wall"]),
+            *((f"the limit on {name} of all jobs", least[:, i] > own["all"][:, i]) for i, name in enumerate(LIMITS)),
+            *((f"the limit on {name} of a user", least[:, i] > own["user"][:, i]) for i, name in enumerate(LIMITS)),
+        ):
+            if (bad := bad & (row >= 0)).any():
+                yield f"{what} of QOS {site.qos_names[row[int(np.argmax(bad))]]}", bad
+
+
+def _qos_of(w: Workload) -> Iterator[np.ndarray]:
+    """[J] the QOS of each job, then that of its partition, where it names just one; -1: none."""
+    site, own = w.cluster.known_site, w.jobs["queue"].astype(np.int64)
+    queues = site.queues[w.jobs["partition"]]
+    yield np.where((own >= 0) & (own < len(site.qos)), own, -1)
+    yield np.where((queues >= 0).sum(axis=1) == 1, site.qos_of_partitions[queues[:, 0]], -1)
 
 
 def _limited(w: Workload) -> Iterator[tuple[int, np.ndarray]]:
@@ -96,8 +105,9 @@ def lifted(w: Workload) -> Workload:
             partitions["up"][p] = 1
             partitions["max_time"][p] = max(partitions["max_time"][p], w.jobs["walltime"][mine].max())
             partitions["max_nodes"][p] = max(partitions["max_nodes"][p], asked[mine].max())
+    of_jobs = np.stack(list(_qos_of(w)))
     for q in range(len(qos)):
-        mine = w.jobs["queue"] == q
+        mine = (of_jobs == q).any(axis=0)
         if mine.any():
             qos["max_wall"][q] = max(qos["max_wall"][q], w.jobs["walltime"][mine].max())
             for which in ("all", "user"):

@@ -43,7 +43,7 @@ CONFIG = Keys(
         PriorityType PriorityWeightAge PriorityWeightFairShare PriorityWeightJobSize PriorityWeightPartition
         PriorityWeightQOS PriorityMaxAge PriorityCalcPeriod PriorityDecayHalfLife PriorityFavorSmall KillWait
         PriorityWeightTRES SchedulerParameters BOOT_TIME Epilog AccountingStorageEnforce ClusterName DefMemPerCPU
-        DefMemPerNode Licenses SLURM_VERSION PreemptType PreemptMode PreemptExemptTime PreemptParameters
+        DefMemPerNode Licenses SLURM_VERSION PreemptType PreemptMode PreemptExemptTime
     """,
     harmless="""
         AccountingStorageBackupHost AccountingStorageHost AccountingStorageExternalHost AccountingStorageParameters
@@ -95,6 +95,7 @@ CONFIG = Keys(
         "MCSParameters": "",
         "NodeFeaturesPlugins": "",
         "OverTimeLimit": "0min 0",
+        "PreemptParameters": "youngest_first send_user_signal",
         "PriorityFlags": "no_fair_tree small_relative_to_time fair_tree calculate_running",
         "PriorityParameters": "",
         "PrioritySiteFactorPlugin": "",

@@ -1,0 +1,61 @@
+"""How a site stops running jobs for others: PreemptMode, GraceTime and PreemptExemptTime of partitions and QOS."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from jobwise.site import CANCELLED, REQUEUED, STAYS, Site, preempt_dtype
+from jobwise.slurm.read.text import said, seconds
+from jobwise.slurm.read.unsimulated import UNSIMULATED
+
+MODES = {"REQUEUE": REQUEUED, "CANCEL": CANCELLED}
+OF_ALL = ("", "CLUSTER", "CLUSTER_GLOBAL")  # the mode of the configuration counts
+
+
+def with_preemption(site: Site, queues: list[dict], qos: list[dict], known: dict[str, str]) -> Site:
+    """The site with the preemption of its partitions and QOS (records, in its order). What is not simulated is among its
+    guesses. Raises ValueError."""
+    if not site.settings["preempt"][0]:
+        return site
+    every, exempt = known.get("preemptmode", ""), _seconds(known.get("preemptexempttime", ""))
+    partitions = [_row(r.get("PreemptMode", ""), r.get("GraceTime", ""), exempt, every) for r in queues]
+    own = [_seconds(q.get("PreemptExemptTime", ""), exempt) for q in qos]
+    rows = [_row(q.get("PreemptMode", ""), q.get("GraceTime", ""), x, every) for q, x in zip(qos, own, strict=True)]
+    names = [q["Name"] for q in qos]
+    preempts = np.array([[n in said(q.get("Preempt", "")).split(",") for n in names] for q in qos], np.uint8)
+    by_qos = site.settings["preempt"][0] == 2
+    modes = [q.get("PreemptMode", "") for q in qos] if by_qos else [r.get("PreemptMode", "") for r in queues]
+    whose = names if by_qos else [r["PartitionName"] for r in queues]
+    left = [n for n, m in zip(whose, modes, strict=True) if _suspends(_mode(m, every))]
+    if left:
+        text = f"{UNSIMULATED}PreemptMode=SUSPEND of {left[0]} ({len(left)}): its jobs are not stopped"
+        site = replace(site, guesses=(*site.guesses, text))
+    return replace(
+        site,
+        partition_preempt=np.array(partitions, preempt_dtype),
+        qos_preempt=np.array(rows, preempt_dtype),
+        preempts=preempts.reshape(len(qos), len(qos)),
+    )
+
+
+def _mode(text: str, every: str) -> str:
+    own = text.strip().upper()
+    return every.upper() if own in OF_ALL else own
+
+
+def _suspends(mode: str) -> bool:
+    return "SUSPEND" in mode
+
+
+def _row(mode: str, grace: str, exempt: float, every: str) -> tuple[int, float, float]:
+    words = _mode(mode, every).split(",")
+    return next((MODES[w] for w in words if w in MODES), STAYS), _seconds(grace), exempt
+
+
+def _seconds(text: str, other: float = 0.0) -> float:
+    """A time in s: a number alone counts seconds. Raises ValueError."""
+    if not said(text):
+        return other
+    return float(text) if text.strip().isdigit() else seconds(text.removesuffix("sec").strip())
