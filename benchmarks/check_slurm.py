@@ -1,6 +1,6 @@
 """The simulator beside a real Slurm on this machine: `make check-slurm`, or `python -m benchmarks.check_slurm [--install]`.
 
-Seven workloads of sleeping jobs run side by side on private clusters of emulated nodes, three times; what Slurm's own commands
+Ten workloads of sleeping jobs run side by side on private clusters of emulated nodes, three times; what Slurm's own commands
 tell afterwards is read by `jobwise.slurm.read.site` and replayed under `slurm`, and real runs are compared with each other and
 with the replays; its log is checked pass by pass: some thirty-five minutes. Without Slurm it says so.
 """
@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -36,8 +36,10 @@ FAST = "SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2,d
 AGE = ["PriorityWeightAge=1000", "PriorityMaxAge=00:10:00", "PriorityCalcPeriod=1"]
 
 
-def _nodes(memory: int = 8000, gpus: int = 0, weight: int = 1, first: int = 1, last: int = NODES) -> list[str]:
-    more = f" Gres=gpu:{gpus}" if gpus else ""
+def _nodes(
+    memory: int = 8000, gpus: int | str = 0, weight: int = 1, first: int = 1, last: int = NODES, more: str = ""
+) -> list[str]:
+    more += f" Gres=gpu:{gpus}" if gpus else ""
     base = "NodeName={} NodeAddr=127.0.0.1 Port={} CPUs={} RealMemory={}{} Weight={} State=UNKNOWN"
     return [base.format(f"node{k:02d}", f"@{k}@", CPUS, memory, more, weight) for k in range(first, last + 1)]
 
@@ -55,6 +57,7 @@ class Trial:
     accounts: list[list[str]]
     options: str
     gpus: int = 0
+    types: dict[str, str] = field(default_factory=dict)  # of the GPUs of nodes
     acts: tuple[tuple[float, tuple[str, ...]], ...] = ()  # (s, words): what an administrator does
 
 
@@ -124,6 +127,49 @@ TRIALS = [
             (130.0, ("scontrol", *"update nodename=node[05-06] state=resume".split())),
         ),
     ),
+    Trial(
+        "preemption by partitions, requeued",
+        [
+            *_nodes(),
+            "SelectTypeParameters=CR_Core",
+            "PartitionName=low Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=1 PreemptMode=REQUEUE State=UP",
+            "PartitionName=high Nodes=ALL MaxTime=INFINITE PriorityTier=10 PreemptMode=OFF State=UP",
+            "PreemptType=preempt/partition_prio",
+            "PreemptMode=REQUEUE",
+            *AGE,
+            FAST,
+        ],
+        ACCOUNT,
+        "tiers",
+    ),
+    Trial(
+        "preemption by QOS, cancelled",
+        [*PLAIN, *AGE, FAST, "PriorityWeightQOS=2000", "PreemptType=preempt/qos", "PreemptMode=CANCEL"],
+        [
+            *QOS,
+            *ACCOUNT,
+            ["modify", "user", "root", "set", "qos=low,normal,high"],
+            ["modify", "qos", "high", "set", "preempt=low"],
+        ],
+        "qos",
+    ),
+    Trial(
+        "threads, types of GPUs, parts",
+        [
+            *_nodes(last=12, more=" Sockets=1 CoresPerSocket=2 ThreadsPerCore=2"),
+            *_nodes(16000, "a100:2", 10, 13, 14, " Sockets=1 CoresPerSocket=2 ThreadsPerCore=2"),
+            *_nodes(16000, "v100:2", 10, 15, 16, " Sockets=1 CoresPerSocket=2 ThreadsPerCore=2"),
+            "SelectTypeParameters=CR_Core_Memory",
+            "DefMemPerCPU=1000",
+            *BATCH,
+            *AGE,
+            FAST,
+        ],
+        ACCOUNT,
+        "kinds",
+        2,
+        {"node[13-14]": "a100", "node[15-16]": "v100"},
+    ),
 ]
 
 
@@ -146,12 +192,32 @@ def jobs(t: Trial, seed: int) -> Iterator[tuple[float, list[str]]]:
             own = ["-n", "1", "-t", str(limit), "-p", "gpu", "--gres", f"gpu:{rng.integers(1, 3)}"]
         elif t.options == "gpu":
             own += ["--mem-per-cpu", f"{rng.choice([500, 1000, 2000])}M"]
-        yield float(when[k]), [*own, "-o", "/dev/null", "--wrap", f"sleep {run:.2f}"]
+        if t.options == "tiers":
+            own += ["-p", "high" if rng.random() < 0.2 else "low"]
+        more: list[str] = []
+        if t.options == "kinds":
+            own, more = _kinds(rng, tasks, limit)
+        yield float(when[k]), [*own, "-o", "/dev/null", "--wrap", f"sleep {run:.2f}", *more]
+
+
+def _kinds(rng: np.random.Generator, tasks: int, limit: int) -> tuple[list[str], list[str]]:
+    """(options, those of a second part of the job) of jobs of all kinds."""
+    kind, plain = rng.random(), ["-n", str(min(tasks, 8)), "-t", str(limit)]
+    if kind < 0.25:
+        which = rng.choice(["gpu:a100:1", "gpu:a100:2", "gpu:v100:1", "gpu:1"])
+        return ["-n", "1", "-t", str(limit), "--gres", str(which)], []
+    if kind < 0.33:
+        return plain, [":", "-n", "2", "-t", str(limit)]
+    if kind < 0.40:
+        return ["-n", "1", "-t", str(limit), "--mem", "0"], []
+    if kind < 0.48:
+        return [*plain, "-J", "one", "-d", "singleton"], []
+    return plain, []
 
 
 def record(t: Trial, folder: Path, port: int, seed: int, say) -> Path:
     """Run a workload on a real Slurm; the folder that `jobwise slurm site` reads."""
-    cluster, out = Cluster(folder, port, t.conf, t.gpus), folder / "told"
+    cluster, out = Cluster(folder, port, t.conf, t.gpus, t.types), folder / "told"
     out.mkdir()
     try:
         cluster.start(t.accounts)
@@ -180,7 +246,7 @@ def record(t: Trial, folder: Path, port: int, seed: int, say) -> Path:
 def judged(base: Path) -> Iterator[str]:
     """Lines of the report on the runs that lie in a folder. Raises InputError."""
     yield f"| workload | run | recorded s | {' | '.join(COLUMNS[1:])} |\n|{'---|' * (len(COLUMNS) + 2)}"
-    of_trial = {t.name: [read(x) for x in _runs(base, k)] for k, t in enumerate(TRIALS)}
+    of_trial = {t.name: [read(x) for x in _runs(base, k)] for k, t in enumerate(TRIALS) if _runs(base, k)}
     replays = {name: [fidelity(w, ["slurm"])[0] for w in runs] for name, runs in of_trial.items()}
     for name, several in replays.items():
         for k, f in enumerate(several):
@@ -212,6 +278,7 @@ def main() -> int:
     parser.add_argument("--install", action="store_true", help="install Slurm's packages first (Debian, as root)")
     parser.add_argument("--keep", help="keep what was recorded in this folder")
     parser.add_argument("--judge", metavar="FOLDER", help="record nothing: judge what --keep has kept in a folder")
+    parser.add_argument("--only", type=int, action="append", help="the number of a workload, from 0; may be repeated")
     parser.add_argument("--runs", type=int, default=3, help="how often each workload runs (3)")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
@@ -246,7 +313,7 @@ def main() -> int:
     for run in range(args.runs):
         with ThreadPoolExecutor(len(TRIALS)) as workers:
             try:
-                list(workers.map(partial(one, run), range(len(TRIALS))))
+                list(workers.map(partial(one, run), args.only or range(len(TRIALS))))
             except (RuntimeError, OSError, subprocess.SubprocessError) as error:
                 print(f"check-slurm: {error}", file=sys.stderr)
                 return 1

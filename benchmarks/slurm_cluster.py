@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -54,10 +54,10 @@ def install() -> None:
 
 class Cluster:
     """A cluster in a folder. `conf`: lines of slurm.conf, with its NodeName and PartitionName lines; "@3@" is the port of
-    node 3; `gpus`: of a node."""
+    node 3; `gpus`: of a node; `types`: of the GPUs of nodes ({"node[13-14]": "a100"})."""
 
-    def __init__(self, folder: Path, port: int, conf: Sequence[str], gpus: int = 0):
-        self.folder, self.port, self.gpus = folder, port, gpus
+    def __init__(self, folder: Path, port: int, conf: Sequence[str], gpus: int = 0, types: Mapping[str, str] | None = None):
+        self.folder, self.port, self.gpus, self.types = folder, port, gpus, types or {}
         self.env = os.environ | {"PATH": PATHS, "SLURM_CONF": str(folder / "slurm.conf"), "TZ": "UTC"}
         self.daemons: list[subprocess.Popen] = []
         for name in ("run", "log", "state", "spool", "dev", "munge", "tmp"):
@@ -85,7 +85,9 @@ class Cluster:
         if self.gpus:
             for k in range(self.gpus):
                 (f / "dev" / f"gpu{k}").touch()
-            (f / "gres.conf").write_text(f"Name=gpu File={f}/dev/gpu[0-{self.gpus - 1}]\n")
+            files = f"File={f}/dev/gpu[0-{self.gpus - 1}]"
+            typed = [f"NodeName={names} Name=gpu Type={kind} {files}" for names, kind in self.types.items()]
+            (f / "gres.conf").write_text("\n".join(typed or [f"Name=gpu {files}"]) + "\n")
         db = [
             "DbdHost=localhost", "DbdAddr=127.0.0.1", f"DbdPort={self.port + 1}", f"SlurmUser={user}", "AuthType=auth/munge",
             f"AuthInfo=socket={munge}", "CommunicationParameters=NoInAddrAny", f"PidFile={f}/run/slurmdbd.pid",

@@ -166,6 +166,7 @@ class Site:
     preempts: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
     names: tuple[str, ...] = ()  # of nodes
     partition_names: tuple[str, ...] = ()
+    association_names: tuple[tuple[str, str], ...] = ()  # account, user ("": the account's own)
     qos_names: tuple[str, ...] = ()
     guesses: tuple[str, ...] = ()  # what was not known, and what was taken instead
 

@@ -19,6 +19,7 @@ from jobwise.slurm.judge.fidelity import of_present
 from jobwise.slurm.judge.results import of_changes, of_tuned
 from jobwise.slurm.judge.tune import replayed
 from jobwise.slurm.judge.tune import tune as search
+from jobwise.slurm.judge.until import goal, until
 from jobwise.slurm.judge.what_if import what_if as tried
 from jobwise.slurm.read.site import read
 from jobwise.workload import Workload
@@ -34,7 +35,7 @@ class Changes:
 
     change: Annotated[
         Optional[list[str]],
-        typer.Option("--set", help="A line of slurm.conf, a partition, or a QOS: bf_window=2880, 'QOS=long MaxTRESPU=cpu=64'."),
+        typer.Option("--set", help="A line of slurm.conf, a partition, QOS, account: bf_window=2880, 'Account=bio Share=20'."),
     ] = None
     nodes: Annotated[int, typer.Option("--nodes", help="Add N nodes like the last one; below 0: remove them.")] = 0
     demand: Annotated[
@@ -42,7 +43,23 @@ class Changes:
     ] = None
     either: Annotated[
         Optional[list[str]],
-        typer.Option("--or", help="Another change, in a row of its own: a line as of --set, or nodes=4, demand=1.2."),
+        typer.Option("--or", help="Another change, a row of its own: a line of --set, nodes=4, demand=1.2, move=…, reserve=…"),
+    ] = None
+    new: Annotated[
+        Optional[list[str]],
+        typer.Option("--new", help="A new partition or QOS: 'PartitionName=debug Nodes=n[1-2]', 'QOS=urgent Priority=100'."),
+    ] = None
+    move: Annotated[
+        Optional[list[str]],
+        typer.Option("--move", help="Who goes where: 'partition=long,time<=2h to debug', 'user=ann to qos=urgent'."),
+    ] = None
+    reserve: Annotated[
+        Optional[list[str]],
+        typer.Option("--reserve", help="Maintenance, begin (UTC), length, nodes: '2026-12-01T08:00 12h all'."),
+    ] = None
+    until: Annotated[
+        Optional[str],
+        typer.Option("--until", help="How many more nodes it takes: 'wait<1h', 'p95<4h', 'longest<2d', 'slowdown<10'."),
     ] = None
     limits: Annotated[
         Optional[str], typer.Option("--limits", help="Time limits of at most this multiple of the run time, e.g. 1.2x.")
@@ -68,15 +85,24 @@ def what_if(
     """
     lines, nodes, limits = changing.change or [], changing.nodes, changing.limits
     demand, either = changing.demand, changing.either or []
-    if not (lines or nodes or limits or demand or either or set(policy or []) - {"slurm"}):
-        raise InputError("nothing changes; name a change: --set, --nodes, --demand, --limits, --or, or another --policy")
+    new, move, reserve = changing.new or [], changing.move or [], changing.reserve or []
+    if not (lines or nodes or limits or demand or either or new or move or reserve or set(policy or []) - {"slurm"}):
+        if changing.until:
+            _until(folder, changing.until, replicas, seed, report, parallel, output)
+            return
+        raise InputError(
+            "nothing changes; name a change: --set, --nodes, --demand, --move, --reserve, --or, or another --policy"
+        )
+    if changing.until:
+        raise InputError("--until adds nodes until its goal is met; it goes with no other change")
     if len(set(policy or [])) < len(policy or []):
         raise InputError("a policy is named twice")
     _ready(folder, report, output.force)
     w = read(folder)
-    after = changed(w, lines, nodes, times(limits, "--limits"), demand)
-    words = [*lines, *([f"{nodes:+d} nodes"] if nodes else []), *([f"demand x{demand:g}"] if demand else [])]
-    changes_text = ", ".join([*words, *([f"limits {limits}"] if limits else [])])
+    after = changed(w, lines, nodes, times(limits, "--limits"), demand, new=new, moves=move, reserve=reserve)
+    words = [*new, *lines, *move, *(f"reserve {x}" for x in reserve), *([f"{nodes:+d} nodes"] if nodes else [])]
+    words += [*([f"demand x{demand:g}"] if demand else []), *([f"limits {limits}"] if limits else [])]
+    changes_text = ", ".join(words)
     schedulers = policy or (["slurm"] if changes_text else [])
     alternatives = [(", ".join(filter(None, [p if p != "slurm" else "", changes_text])) or p, after, p) for p in schedulers]
     alternatives += [(text, _one(w, text), "slurm") for text in either]
@@ -93,14 +119,42 @@ def what_if(
         if x not in w.notes
     )
     notes = [*new_limits, *(f"note: {x}" for p in policy or [] if (x := flattered(w, resolve(p), p)))]
-    if len(lines) + bool(nodes) + bool(limits) > 1:
+    notes += [f"note: {x} is new, and no job goes there; --move sends some" for x in _empty(after, new)]
+    if len([*new, *lines, *move, *reserve]) + bool(nodes) + bool(limits) > 1 and not (new and move):
         notes.append("note: these changes were made together; a what-if of each alone tells them apart")
     show(of_changes(w, changes, present, lines, notes).naming(SITE=folder), output.as_json, report)
+
+
+def _empty(w: Workload, new: list[str]) -> list[str]:
+    """Return the new partitions and QOS that no job is in."""
+    site, out = w.cluster.known_site, []
+    for text in new:
+        word, _, rest = text.partition("=")
+        name = rest.split()[0]
+        if word.lower().startswith("partition"):
+            used = (site.queues[w.jobs["partition"]] == site.partition_names.index(name)).any()
+        else:
+            used = (w.jobs["queue"] == site.qos_names.index(name)).any()
+        out += [] if used else [name]
+    return out
+
+
+def _until(folder: str, text: str, replicas: int, seed: int, report: str | None, parallel: Parallel, output: Output) -> None:
+    """Show how many nodes it takes."""
+    _ready(folder, report, output.force)
+    aim, w = goal(text), read(folder)
+    with progress("replay") as step, parallel.workers():
+        changes, answer = until(w, aim, replicas=replicas, seed=seed, progress=step)
+    with progress("the present beside the record") as step:
+        present = of_present(w, step)
+    show(of_changes(w, changes, present, [], [], answer).naming(SITE=folder), output.as_json, report)
 
 
 def _one(w: Workload, text: str) -> Workload:
     """The jobs after the change of an --or. Raises InputError."""
     key, _, value = text.partition("=")
+    if key in ("move", "reserve"):
+        return changed(w, moves=[value]) if key == "move" else changed(w, reserve=[value])
     if key in ("nodes", "demand"):
         try:
             return changed(w, nodes=int(value)) if key == "nodes" else changed(w, demand=float(value))

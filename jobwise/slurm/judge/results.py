@@ -23,6 +23,7 @@ from jobwise.workloads.transform import span
 BRIEF_H = 48  # of submits: fewer hours hold no two days to compare
 PARTS = 40  # of the time, in the figure of waits
 HEAD = ("change", "mean wait h", "slowdown", "typical change [95 %]", "longest wait h", "x now", "verdict")
+MORE = ("change", "mean wait [95 %]", "95 % wait h", "in use", "node-hours", "stopped", "verdict")
 GROUPED = ("what", "group", "jobs", "now s", "then s", "change")
 TUNE = "Let settings be searched within a bound on waits, and judged on later jobs: jobwise slurm tune SITE --max-wait 1.2x"
 EXPLAINED = (
@@ -69,10 +70,15 @@ def of_fidelity(w: Workload, results: Sequence[Fidelity], again: Repeats | None 
 
 
 def of_changes(
-    w: Workload, changes: Sequence[Change], present: Fidelity | None, lines: Sequence[str], notes: Sequence[str]
+    w: Workload,
+    changes: Sequence[Change],
+    present: Fidelity | None,
+    lines: Sequence[str],
+    notes: Sequence[str],
+    answer: str = "",
 ) -> Result:
     """Return the result of changes at a site. `present`: how well the simulated present explains the record; `lines`: those of
-    slurm.conf that were changed; `notes`: on the policies."""
+    slurm.conf that were changed; `notes`: on the policies; `answer`: in place of a sentence on each change."""
     trust, sure = _trust(present), present is None or trusted(present)
     doubt = [] if sure else ["These verdicts are of a simulation that does not explain the record: do not act on them."]
     explained = [most_helpful(w), *notes, EXPLAINED]
@@ -80,11 +86,12 @@ def of_changes(
     tables = _tables(title, changes, [(c.name, c) for c in changes])
     return Result(
         title=f"{w.name}: what would have been",
-        answer=[*doubt, *(c.sentence() for c in changes), *_idle(w, lines, changes)],
+        answer=[*doubt, *([answer] if answer else (c.sentence() for c in changes)), *_idle(w, lines, changes)],
         cautions=[*_unsimulated(w), trust, *_brief(w)],
-        tables=tables if len(changes) == 1 else tables[:1],  # of several changes the groups stand in the report
+        tables=tables if len(changes) == 1 else tables[:2],  # of several changes the groups stand in the report
         notes=explained,
-        data={"not_simulated": not_simulated(w), "source": w.name, "jobs": len(w), "changes": [c.to_dict() for c in changes]},
+        data={"not_simulated": not_simulated(w), "source": w.name, "jobs": len(w), "changes": [c.to_dict() for c in changes]}
+        | ({"answer": answer} if answer else {}),
         sections=partial(_sections, _waits(changes), tables, explained),
         steps=[
             *([] if len(w) < FEWEST else [TUNE]),
@@ -141,7 +148,9 @@ def _tables(title: str, changes: Sequence[Change], grouped: Sequence[tuple[str, 
     x = changes[0].present
     now = ["now", hours(x.wait), f"{x.slowdown:,.1f}", "", hours(x.longest_wait), "1.00", ""]
     first = Table(HEAD, [now, *(c.row() for c in changes)], title)
-    return [first, *(Table(GROUPED, c.rows(), f"who wins, who loses: {name}") for name, c in grouped)]
+    cells = [hours(x.p95), f"{x.utilisation:.0%}", f"{x.node_hours:,.0f}", f"{x.stopped:,.0f}"]
+    more = Table(MORE, [["now", "", *cells, ""], *(c.more() for c in changes)], "waits, use and cost")
+    return [first, more, *(Table(GROUPED, c.rows(), f"who wins, who loses: {name}") for name, c in grouped)]
 
 
 def _unsimulated(w: Workload) -> list[str]:

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from jobwise import metrics
-from jobwise.compare.comparison import BETTER, FEW, WORSE, hours, verdict_of
+from jobwise.compare.comparison import BETTER, FEW, OPEN, WORSE, hours, verdict_of
 from jobwise.compare.intervals import LEAST, Effect, RatioOfMeans, claims, compared, ratio_interval
 from jobwise.compare.windows import shake_for
 from jobwise.decision import Policy
@@ -51,6 +51,26 @@ class Replays:
         return float(np.mean([_wait(r).mean() for r in self.replicas]))
 
     @property
+    def p95(self) -> float:
+        """Mean of the replicas' waits that 95 % of the jobs stay below, s."""
+        return float(np.mean([np.quantile(_wait(r), 0.95) for r in self.replicas]))
+
+    @property
+    def utilisation(self) -> float:
+        """Mean share of the CPUs in use between the first submit and the last end."""
+        return float(np.mean([_in_use(r) / (r.cluster.processors * _length(r)) for r in self.replicas]))
+
+    @property
+    def node_hours(self) -> float:
+        """Mean node-hours between the first submit and the last end: what the nodes cost, in use or not."""
+        return float(np.mean([len(r.cluster.capacity) * _length(r) / 3600 for r in self.replicas]))
+
+    @property
+    def stopped(self) -> float:
+        """Mean number of times that jobs were stopped for others."""
+        return float(np.mean([r.preemptions for r in self.replicas]))
+
+    @property
     def slowdown(self) -> float:
         """The mean bounded slowdown of the replays."""
         return float(np.mean([metrics.bounded_slowdown(r).mean() for r in self.replicas]))
@@ -78,6 +98,16 @@ def _same(key: str, value: int, r: Record) -> np.ndarray:
     return r.jobs[key] == value
 
 
+def _length(r: Record) -> float:
+    """s between the first submit and the last end."""
+    return max(float(np.nanmax(r.jobs["end"]) - r.jobs["submit"].min()), 1.0)
+
+
+def _in_use(r: Record) -> float:
+    """CPU-seconds of all jobs, of those that were stopped their last runs."""
+    return float(np.nansum((r.jobs["end"] - r.jobs["start"]) * r.jobs["request"][:, 0]))
+
+
 def _wait(r: Record) -> np.ndarray:
     return metrics.for_all(r, metrics.wait(r), 0.0)
 
@@ -99,6 +129,20 @@ class Change:
         """Name, mean wait (h), mean slowdown, its change, the longest wait (h; in times the present one), the verdict."""
         cells = [self.name, hours(self.after.wait), f"{self.after.slowdown:,.1f}", self.slowdown.text()]
         return [*cells, hours(self.after.longest_wait), f"{self.times:.2f}", self.verdict[0]]
+
+    def more(self) -> list[str]:
+        """Name, change of the mean wait, the wait of 95 % (h), utilisation, node-hours, stops, the verdict on the mean wait."""
+        x = self.after
+        cells = [self.name, self.wait.text(), hours(x.p95), f"{x.utilisation:.0%}", f"{x.node_hours:,.0f}", f"{x.stopped:,.0f}"]
+        return [*cells, self.verdict_of_wait]
+
+    @property
+    def verdict_of_wait(self) -> str:
+        """Better or worse, of the mean wait, by its interval alone; else that it cannot be told."""
+        x = self.wait
+        if np.isnan(x.low) or np.isnan(x.high):
+            return FEW
+        return BETTER if x.high < 0 else WORSE if x.low > 0 else OPEN
 
     @property
     def verdict(self) -> tuple[str, str]:
@@ -122,6 +166,11 @@ class Change:
             "wait": {"change": self.wait.change, "low": self.wait.low, "high": self.wait.high}
             | {"present_s": self.present.wait, "mean_s": self.after.wait},
             "bounded_slowdown": self.slowdown.to_dict() | {"mean": self.after.slowdown, "claimed": self.sure},
+            "wait_verdict": self.verdict_of_wait,
+            "p95_wait_h": {"present": self.present.p95 / 3600, "after": self.after.p95 / 3600},
+            "utilisation": {"present": self.present.utilisation, "after": self.after.utilisation},
+            "node_hours": {"present": self.present.node_hours, "after": self.after.node_hours},
+            "stopped_jobs": {"present": self.present.stopped, "after": self.after.stopped},
             "longest_wait_h": {"present": self.present.longest_wait / 3600, "after": self.after.longest_wait / 3600},
             "longest_wait_ratio": dict(zip(("least", "median", "most"), self._longest(), strict=True)),
             "groups": [{k: x for k, x in g.items() if k != "told"} for g in self.groups()],

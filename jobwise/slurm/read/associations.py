@@ -10,11 +10,14 @@ from jobwise.errors import InputError
 from jobwise.site import LIMITS, association, association_dtype
 from jobwise.slurm.read.text import amount, resources, said
 
+Pairs = tuple[tuple[str, str], ...]
 
-def associations(rows: list[dict], users: dict[str, int], accounts: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
-    """(the tree, parents before children, and `leaf` [U, A]); `rows`: of sacctmgr. Raises InputError."""
+
+def associations(rows: list[dict], users: dict[str, int], accounts: dict[str, int]) -> tuple[np.ndarray, np.ndarray, Pairs]:
+    """(the tree, parents before children, `leaf` [U, A], (account, user) of each row); `rows`: of sacctmgr. Raises
+    InputError."""
     root = next((r for r in rows if not r["User"] and r["Account"] == "root"), {})
-    tree, names = [_row(-1, 1.0, 0, root)], {"root": 0}
+    tree, names, pairs = [_row(-1, 1.0, 0, root)], {"root": 0}, [("root", "")]
     leaf = np.full((len(users), len(accounts)), -1, np.int32)
     waiting = [r for r in rows if not r["User"] and r["Account"] != "root"]
     parent = {r["Account"]: r.get("ParentName", r.get("Par Name", "")) or "root" for r in waiting}
@@ -24,14 +27,16 @@ def associations(rows: list[dict], users: dict[str, int], accounts: dict[str, in
             raise InputError(f"sacctmgr_assoc.txt: account {waiting[0]['Account']}: no parent {parent[waiting[0]['Account']]}")
         for r in ready:
             names[r["Account"]] = len(tree)
+            pairs.append((r["Account"], ""))
             tree.append(_row(names[parent[r["Account"]]], _share(r), 0, r))
         waiting = [r for r in waiting if r not in ready]
     for r in rows:
         if r["User"]:
             if r["User"] in users and r["Account"] in accounts:
                 leaf[users[r["User"]], accounts[r["Account"]]] = len(tree)
+            pairs.append((r["Account"], r["User"]))
             tree.append(_row(names[r["Account"]], _share(r), 1, r))
-    return np.array(tree, association_dtype), leaf
+    return np.array(tree, association_dtype), leaf, tuple(pairs)
 
 
 def used(rows: list[dict], usage: list[dict]) -> list[dict]:

@@ -67,8 +67,10 @@ def _plain(x: float) -> str:
     return "0" if x == np.inf else f"{x:g}" if x % 1 else f"{int(x)}"
 
 
+PREEMPT: tuple[str, ...] = ("preempt/none", "preempt/partition_prio", "preempt/qos")
 _yes = _flag("yes", "1", on="YES", off="NO")
 LINES = {
+    "PreemptType": ConfLine("preempt", lambda text, before: _preempt({"preempttype": text}), lambda x: PREEMPT[int(x)]),
     "PriorityType": ConfLine("basic", *_flag("basic", on="priority/basic", off="priority/multifactor")),
     "SchedulerType": ConfLine("backfill", *_flag("backfill", on="sched/backfill", off="sched/builtin")),
     "PriorityWeightAge": ConfLine("age", _number, _plain),
@@ -83,7 +85,8 @@ LINES = {
     "KillWait": ConfLine("kill_wait", lambda text, before: _whole(text.removesuffix("sec").strip(), before), _plain),
     "SelectTypeParameters": ConfLine("memory", *_flag("memory", on="CR_Core_Memory", off="CR_Core")),
 }
-WORDS = {  # what a change may say
+WORDS: dict[str, tuple[str, ...]] = {  # what a change may say
+    "preempttype": PREEMPT,
     "prioritytype": ("priority/basic", "priority/multifactor"),
     "schedulertype": ("sched/backfill", "sched/builtin"),
     "priorityfavorsmall": ("yes", "no"),
@@ -129,7 +132,7 @@ def scheduler(known: dict[str, str]) -> np.ndarray:
 
 def _preempt(known: dict[str, str]) -> int:
     """Return by what jobs stop others: 0 none, 1 by tiers of partitions, 2 by QOS."""
-    by = {"partition_prio": 1, "qos": 2}.get(known.get("preempttype", "").rpartition("/")[2].lower(), 0)
+    by = PREEMPT.index(name) if (name := known.get("preempttype", "").lower()) in PREEMPT else 0
     return by if said(known.get("preemptmode", "")).upper() != "OFF" else 0
 
 

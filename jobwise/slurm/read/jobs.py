@@ -62,10 +62,11 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
     rows = {q: i for i, q in enumerate(site.qos_names)}
     queue = a.map(lambda x: rows.get(x, -1), "QOS", kind=int)
     (user, users), (account, accounts) = a.distinct("User"), a.distinct("Account")
-    tree, leaf = associations(assoc, _numbers(users), _numbers(accounts))
+    tree, leaf, pairs = associations(assoc, _numbers(users), _numbers(accounts))
     table, ask = _of_het_jobs(a, *_of_arrays(a, table, ask))
     queues = _lists(lists, site.partition_names, a.where)
-    site = replace(site, asks=table, queues=queues, sets=known.sets.table(), associations=tree, leaf=leaf)
+    site = replace(site, asks=table, queues=queues, sets=known.sets.table())
+    site = replace(site, associations=tree, leaf=leaf, association_names=pairs)
     site = replace(site, licence_asks=np.array(list(known.bundles), float).reshape(len(known.bundles), len(known.licences)))
     (edges, unmet), start = dependencies(a), times(a, "Start")
     site = replace(site, guesses=(*site.guesses, *unmet))

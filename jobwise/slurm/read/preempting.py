@@ -17,8 +17,6 @@ OF_ALL = ("", "CLUSTER", "CLUSTER_GLOBAL")  # the mode of the configuration coun
 def with_preemption(site: Site, queues: list[dict], qos: list[dict], known: dict[str, str]) -> Site:
     """The site with the preemption of its partitions and QOS (records, in its order). What is not simulated is among its
     guesses. Raises ValueError."""
-    if not site.settings["preempt"][0]:
-        return site
     every, exempt = known.get("preemptmode", ""), _seconds(known.get("preemptexempttime", ""))
     partitions = [_row(r.get("PreemptMode", ""), r.get("GraceTime", ""), exempt, every) for r in queues]
     own = [_seconds(q.get("PreemptExemptTime", ""), exempt) for q in qos]
@@ -29,7 +27,7 @@ def with_preemption(site: Site, queues: list[dict], qos: list[dict], known: dict
     modes = [q.get("PreemptMode", "") for q in qos] if by_qos else [r.get("PreemptMode", "") for r in queues]
     whose = names if by_qos else [r["PartitionName"] for r in queues]
     left = [n for n, m in zip(whose, modes, strict=True) if _suspends(_mode(m, every))]
-    if left:
+    if left and site.settings["preempt"][0]:
         text = f"{UNSIMULATED}PreemptMode=SUSPEND of {left[0]} ({len(left)}): its jobs are not stopped"
         site = replace(site, guesses=(*site.guesses, text))
     return replace(
@@ -52,6 +50,20 @@ def _suspends(mode: str) -> bool:
 def _row(mode: str, grace: str, exempt: float, every: str) -> tuple[int, float, float]:
     words = _mode(mode, every).split(",")
     return next((MODES[w] for w in words if w in MODES), STAYS), _seconds(grace), exempt
+
+
+def mode_of(text: str) -> int:
+    """OFF, CANCEL or REQUEUE. Raises ValueError."""
+    if text.upper() not in MODES and text.upper() != "OFF":
+        raise ValueError(text)
+    return MODES.get(text.upper(), STAYS)
+
+
+def time_of(text: str) -> float:
+    """A time in s of a line: 60, 00:01:00. Raises ValueError."""
+    if not text:
+        raise ValueError("nothing")
+    return _seconds(text)
 
 
 def _seconds(text: str, other: float = 0.0) -> float:
