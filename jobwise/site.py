@@ -32,6 +32,7 @@ ask_dtype = np.dtype(
         ("once", "i1"),  # it is cancelled where others are requeued (--no-requeue)
         ("het", "i4"),  # the number of the heterogeneous job, from 1, of which this row alone is a part; 0: of none
         ("licences", "i4"),  # row of the site's licence requests; 0: none
+        ("types", "i4"),  # node set that has GPUs of its types; Slurm plans as if others could serve, too
         ("reservation", "i4"),  # the group of closures whose nodes alone it may use; 0: none
     ],
     align=True,

@@ -148,6 +148,7 @@ def check(
         for name, x in (
             ("starts of main passes", result.main),
             ("starts of backfill", result.backfill),
+            *([("stops for others", result.stops)] if result.stops.all else []),
             ("plans", result.plans),
         )
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,8 +15,22 @@ from jobwise.errors import InputError
 from jobwise.live import sources
 from jobwise.live.advice import ended, limits, lines, moves
 from jobwise.live.starts import predict
+from jobwise.slurm.read.site import read
 
 SHOWN = 10
+
+
+def _looked_at(folder: Path, tune: bool) -> tuple[Any, Any, str]:
+    """(the cluster now, None for a folder without a queue; its jobs that have ended; what is lacking). Raises InputError."""
+    if not (folder / "squeue.json").is_file() and (folder / "sacct.txt").is_file():
+        return None, read(folder), ""
+    c = sources.look(folder)
+    try:
+        return c, ended(c), ""
+    except InputError as error:
+        if not c.waiting:
+            raise
+        return c, None, f"{error}: nothing is said of time limits{' and settings' if tune else ''}"
 
 
 def advise(
@@ -28,21 +43,17 @@ def advise(
 ) -> None:
     """Advise this cluster: whose place a policy would change, whose limits are too long, lines for slurm.conf. Only reads.
 
+    A folder as `jobwise slurm site` reads it has no queue: limits and settings are looked at.
+
     Examples:
         jobwise slurm advise
         jobwise slurm advise --folder live
     """
     with outputs(folder, keep) as printed:
-        c = sources.look(printed)
-    diff, users, verdict, lacking = list[str](), list[Any](), "", ""
-    try:
-        w = ended(c)
-    except InputError as error:
-        if not c.waiting:
-            raise
-        w, lacking = None, f"{error}: nothing is said of time limits{' and settings' if tune else ''}"
+        c, w, lacking = _looked_at(printed, tune)
+    diff, users, verdict = list[str](), list[Any](), ""
     with progress("predicting starts") as show:
-        changed = moves(predict(c, seed=seed, progress=show), policy) if c.waiting else []
+        changed = moves(predict(c, seed=seed, progress=show), policy) if c and c.waiting else []
     if w is not None:
         with progress("replaying with shorter limits") as show:
             users = limits(w, show)
@@ -60,7 +71,9 @@ def advise(
             | ({"lacking": lacking} if lacking else {})
         )
         return
-    if changed:
+    if not c:
+        say("the folder has no squeue.json, so no job waits there: limits and settings are looked at")
+    elif changed:
         cells = [[str(x["job"]), x["user"], f"{x['place']:,}", f"{x['wanted']:,}", x["why"]] for x in changed[:SHOWN]]
         title = f"{len(changed):,} of {len(c.waiting):,} waiting jobs would change places under {policy}"
         print_table(title, ["job", "user", "place now", "wanted", "why"], cells)

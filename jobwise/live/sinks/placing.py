@@ -69,7 +69,7 @@ def fits(c: Now, x: Waiting, where: list[str]) -> bool:
     fixed = ask["nodes"] == ask["most"] == len(where) or (ask["nodes"] <= 1 and ask["tasks"] == 1 and len(where) == 1)
     place = {n: i for i, n in enumerate(site.names)}
     at = np.array([place.get(n, -1) for n in where])
-    allowed = site.sets[ask["set"]].astype(bool)
+    allowed = (site.sets[ask["set"]] & site.sets[ask["types"]]).astype(bool)
     for p in site.queues[job["partition"]]:
         if p >= 0:
             allowed &= site.sets[site.partitions[p]["set"]].astype(bool)

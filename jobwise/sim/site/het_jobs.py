@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jobwise.compiled import inlined, kernel
-from jobwise.sim.site.node_sets import NOTHING, add_all
+from jobwise.compiled import kernel
 from jobwise.site import Site
 
 
@@ -21,11 +20,11 @@ class HetJobs(NamedTuple):
 
     parts: np.ndarray  # [H + 1] how many it has
     job: np.ndarray  # [H + 1, most] their jobs
-    start: np.ndarray  # [H + 1, most] when each could start by this cycle's plan; inf: it has none
-    nodes: np.ndarray  # [H + 1, most, W] and on which nodes
+    start: np.ndarray  # [H + 1, most] when each could start as this cycle found first, others' plans aside; inf: it has none
+    tried: np.ndarray  # [1] that time of the last plan
 
 
-def het_jobs(site: Site, asks: np.ndarray, words: int) -> HetJobs:
+def het_jobs(site: Site, asks: np.ndarray) -> HetJobs:
     """Return the table of jobs that ask for rows `asks` [J] of the site's requests."""
     number = site.asks["het"][asks]
     parts = np.bincount(number, minlength=int(site.asks["het"].max(initial=0)) + 1)
@@ -34,16 +33,7 @@ def het_jobs(site: Site, asks: np.ndarray, words: int) -> HetJobs:
     job = np.full((len(parts), most), -1)
     for h in np.flatnonzero(parts).tolist():
         job[h, : parts[h]] = np.flatnonzero(number == h)
-    return HetJobs(parts, job, np.full(job.shape, np.inf), np.zeros((*job.shape, words), np.uint64))
-
-
-@inlined
-def _part(slurm, h, j):
-    """Which part of heterogeneous job h is j?"""
-    x = 0
-    while slurm.ledger.het.job[h, x] != j:
-        x += 1
-    return x
+    return HetJobs(parts, job, np.full(job.shape, np.inf), np.full(1, np.inf))
 
 
 @kernel
@@ -64,15 +54,12 @@ def not_before(slurm, h, j, now):
 
 
 @kernel
-def note_part(slurm, h, j, t, k):
-    """Part j could start at t (inf: never) on nodes slurm.work.node[:k]."""
-    x, het = _part(slurm, h, j), slurm.ledger.het
-    het.start[h, x] = t
-    for y in range(het.nodes.shape[2]):
-        het.nodes[h, x, y] = NOTHING
-    for i in range(k if t < np.inf else 0):
-        first = np.int64(slurm.work.node[i])
-        add_all(het.nodes[h, x], first, first + slurm.work.more[i] + 1)
+def note_part(slurm, h, j, t):
+    """Part j has a plan from t on (inf: none)."""
+    x = 0
+    while slurm.ledger.het.job[h, x] != j:
+        x += 1
+    slurm.ledger.het.start[h, x] = slurm.ledger.het.tried[0] if t < np.inf else t
 
 
 @kernel

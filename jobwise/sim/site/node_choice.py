@@ -202,7 +202,7 @@ def note_unfit(asks, sets, partition, pairs, cells, weight, space, node, more, m
     for k in range(len(pairs)):
         a, p = pairs[k, 0], pairs[k, 1]
         for x in range(len(mask)):
-            mask[x] = sets[partition[p]["set"], x] & sets[asks[a]["set"], x]
+            mask[x] = sets[partition[p]["set"], x] & sets[asks[a]["set"], x] & sets[asks[a]["types"], x]
         unfit[a, p] = choose(asks[a], mask, cells, weight, space, node, more) == 0
 
 
@@ -214,14 +214,22 @@ def choose(ask, mask, cells, weight, space, node, more):
 
 
 @kernel
+def of_types(slurm, ask, mask):
+    """slurm.work.typed = the nodes of the set `mask` that have GPUs of the types that a job asks for."""
+    for x in range(len(mask)):
+        slurm.work.typed[x] = mask[x] & slurm.site.sets[ask["types"], x]
+
+
+@kernel
 def choose_now(slurm, ask, mask):
     """Nodes of a site (slurm.work.node) for a job out of the set `mask`, as they are now: how many entries."""
     work = slurm.work
     settle(slurm)
     unranked(work.room, mask)
+    of_types(slurm, ask, mask)
     if of_gpus(ask):
-        rank(ask, mask, work.cells, work.cells.free, work.room)
-    return choose(ask, mask, work.cells, slurm.site.weight, work.room, work.node, work.more)
+        rank(ask, work.typed, work.cells, work.cells.free, work.room)
+    return choose(ask, work.typed, work.cells, slurm.site.weight, work.room, work.node, work.more)
 
 
 @kernel

@@ -16,7 +16,7 @@ from jobwise.sim.kernel import finish_now, put_back
 from jobwise.sim.site.cells import give_back
 from jobwise.sim.site.fair_share import used
 from jobwise.sim.site.multifactor import price
-from jobwise.sim.site.node_choice import pick
+from jobwise.sim.site.node_choice import of_types, pick
 from jobwise.sim.site.node_room import enough, measure, of_gpus, rank, settle
 from jobwise.sim.site.node_sets import NOTHING, add_all, next_in
 from jobwise.sim.site.slurm_ends import as_now, take_away
@@ -28,6 +28,7 @@ from jobwise.site import CANCELLED, STAYS, Site, preempt_dtype
 BY_PARTITION, BY_QOS = 1, 2  # `settings["preempt"]`
 PATIENCE = 10.0  # s beyond KillWait (MessageTimeout): a job that has stopped others stops no more before
 SWEEP = 30.0  # s: so often the controller looks for jobs that are over their time, the grace time among it
+CLEARED = 0.035  # s from a stop to the main pass that the nodes ask for when they have cleared up
 TIMES = 3  # the list of candidates is gone through
 
 
@@ -43,7 +44,7 @@ class Preemption(NamedTuple):
     row: np.ndarray  # [J] candidates, in order
     gone: np.ndarray  # [J] 1: it is one of them
     size: np.ndarray  # [1] how many they are
-    next: np.ndarray  # [2] the first stop_at, the last not_before
+    next: np.ndarray  # [3] s: the first stop_at, the last not_before, when a main pass follows a stop
 
 
 def preemption(site: Site, jobs: int, sets: np.ndarray) -> Preemption:
@@ -67,7 +68,7 @@ def preemption(site: Site, jobs: int, sets: np.ndarray) -> Preemption:
         row=np.zeros(jobs, np.int64),
         gone=np.zeros(jobs, np.uint8),
         size=np.zeros(1, np.int64),
-        next=np.array([np.inf, -np.inf]),
+        next=np.array([np.inf, -np.inf, np.inf]),
     )
 
 
@@ -140,13 +141,14 @@ def _tested(s, e, slurm, ask, mask, n):
     it never fits."""
     work = slurm.work
     settle(slurm)
+    of_types(slurm, ask, mask)
     if of_gpus(ask):
-        rank(ask, mask, work.cells, work.cells.free, work.room)
-    measure(ask, mask, work.cells, work.room)
+        rank(ask, work.typed, work.cells, work.cells.free, work.room)
+    measure(ask, work.typed, work.cells, work.room)
     for i in range(n):
         take_away(slurm, ask, slurm.ledger.preempt.row[i])
         if of_gpus(ask):
-            rank(ask, mask, work.cells, work.later, work.room)
+            rank(ask, work.typed, work.cells, work.later, work.room)
         if enough(ask, work.room):
             k = pick(ask, work.cells, work.later, slurm.site.weight, work.room, work.node, work.more)
             if k > 0:
@@ -229,17 +231,33 @@ def _reorder(slurm, row, last):
 @kernel
 def stop(s, e, slurm, r, now):
     """Stop running job r, as its partition or QOS has it."""
+    job = s.jobs[e, r]
+    mode = slurm.ledger.preempt.rule[_kind(slurm, job, slurm.ledger.place[r])]["mode"]
+    put_back_or_end(s, e, slurm, r, now, mode != CANCELLED and slurm.site.ask[job["ask"]]["once"] == 0)
+
+
+@kernel
+def put_back_or_end(s, e, slurm, r, now, again):
+    """Stop running job r, which waits in the queue `again` or has ended."""
     x, job = slurm.ledger.preempt, s.jobs[e, r]
-    mode = x.rule[_kind(slurm, job, slurm.ledger.place[r])]["mode"]
     used(s, e, slurm, r, now, slurm.ledger.counted[r, 1])
     count(slurm, r, job, slurm.ledger.place[r], slurm.ledger.counted[r], -1.0)
+    here = slurm.work.part[r]
+    while here >= 0:  # its nodes take no others before they have cleared up
+        first = np.int64(slurm.work.parts[here]["node"])
+        add_all(slurm.work.completing, first, first + slurm.work.parts[here]["more"] + 1)
+        here = slurm.work.parts[here]["next"]
     give_back(slurm, r)
-    x.stop_at[r] = np.inf
-    if mode == CANCELLED or slurm.site.ask[job["ask"]]["once"]:
+    x.stop_at[r], x.next[2] = np.inf, now + CLEARED
+    if not again:
         finish_now(s, e, r)
     else:
         put_back(s, e, r)
-        x.not_before[r] = slurm.ledger.since[r] = now + slurm.site.settings[0]["requeue_delay"]
+        last, t = s.sims[e]["next"] - 1, whole(slurm, now)  # it stands behind all that came in seconds before this one
+        while last > 0 and whole(slurm, s.jobs[e, last]["submit"]) >= t:
+            last -= 1
+        slurm.ledger.came[r] = slurm.ledger.turn[max(last, 0)] + 1.0 - 1.0 / (2.0 + t)
+        x.not_before[r] = slurm.ledger.since[r] = whole(slurm, now) + slurm.site.settings[0]["requeue_delay"]
         x.next[1] = max(x.next[1], x.not_before[r])
         price(s, e, slurm, r, 0.0)
     slurm.ledger.clock[0]["news"], slurm.ledger.clock[0]["updated"] = 1, whole(slurm, now)

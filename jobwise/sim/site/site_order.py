@@ -58,8 +58,8 @@ def _score(s, e, slurm, o, j, free):
 
 @allocating
 def waiting(s, e, slurm, o):
-    """(rows, partitions) of what waits, by tier, then the order, then who came first (`ledger.turn`); a job that may run in
-    several partitions comes several times. The cells of nodes are up to date."""
+    """(rows, partitions) of what waits, by tier, then the order, then who came first (`ledger.came`, `turn`); a job that may
+    run in several partitions comes several times. The cells of nodes are up to date."""
     most = slurm.site.queues.shape[1]  # partitions of a job
     room = s.sims[e]["queued"] * most
     row, where = np.empty(room, np.int64), np.empty(room, np.int64)
@@ -82,6 +82,8 @@ def waiting(s, e, slurm, o):
                 n += 1
         j = s.truth[e, j]["next"]
     order = np.argsort(slurm.ledger.turn[row[:n]], kind="mergesort")  # stable sorts: the last is the first key
+    if slurm.site.settings[0]["preempt"] > 0:
+        order = order[np.argsort(slurm.ledger.came[row[:n]][order], kind="mergesort")]
     order = order[np.argsort(key[:n][order], kind="mergesort")]
     if has_tiers:
         order = order[np.argsort(tier[:n][order], kind="mergesort")]

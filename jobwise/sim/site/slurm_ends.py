@@ -11,7 +11,7 @@ from jobwise.compiled import allocating, inlined, kernel
 from jobwise.sim.lists.conservative import copy_row
 from jobwise.sim.site.cells import RESOURCES, SETTLED, look
 from jobwise.sim.site.closures import out_of_service
-from jobwise.sim.site.node_choice import pick
+from jobwise.sim.site.node_choice import of_types, pick
 from jobwise.sim.site.node_room import CPUS, WHATEVER, again, cell_of, enough, look_at, measure, of_gpus, rank, settle, unranked
 from jobwise.sim.site.node_sets import BITS, NOTHING, add_all, next_in, ones
 from jobwise.sim.site.slurm_time import floored, is_exact, whole
@@ -183,11 +183,12 @@ def _picked(slurm, ask, free):
 def will_run(s, e, slurm, ask, mask, n, now, until):
     """(nodes chosen into slurm.work.node, when the job could start on nodes of the mask); none, or not by `until`: (0, inf)."""
     settle(slurm)
+    of_types(slurm, ask, mask)
     if of_gpus(ask):
         if is_exact(slurm):
             unranked(slurm.work.room, mask)
-        rank(ask, mask, slurm.work.cells, slurm.work.cells.free, slurm.work.room)
-    if measure(ask, mask, slurm.work.cells, slurm.work.room):
+        rank(ask, slurm.work.typed, slurm.work.cells, slurm.work.cells.free, slurm.work.room)
+    if measure(ask, slurm.work.typed, slurm.work.cells, slurm.work.room):
         k = _picked(slurm, ask, slurm.work.cells.free)
         if k > 0:
             return k, now
@@ -195,7 +196,7 @@ def will_run(s, e, slurm, ask, mask, n, now, until):
         for i in range(slurm.ledger.preempt.size[0]):
             take_away(slurm, ask, slurm.ledger.preempt.row[i])
         if of_gpus(ask):
-            rank(ask, mask, slurm.work.cells, slurm.work.later, slurm.work.room)
+            rank(ask, slurm.work.typed, slurm.work.cells, slurm.work.later, slurm.work.room)
         k = _picked(slurm, ask, slurm.work.later) if enough(ask, slurm.work.room) else 0
         if k > 0:
             as_now(slurm)
@@ -248,7 +249,7 @@ def _will_run_later(slurm, ask, mask, n, until):
                 take_away(slurm, ask, slurm.work.ends[returned]["job"])
             returned += 1
         if of_gpus(ask):
-            rank(ask, mask, slurm.work.cells, slurm.work.later, slurm.work.room)
+            rank(ask, slurm.work.typed, slurm.work.cells, slurm.work.later, slurm.work.room)
         if enough(ask, slurm.work.room):
             k = _picked(slurm, ask, slurm.work.later)
             if k > 0:

@@ -21,6 +21,7 @@ from jobwise.sim.site.het_jobs import forget, not_before, note_part, ready
 from jobwise.sim.site.multifactor import price, price_all
 from jobwise.sim.site.node_choice import choose_now, deal
 from jobwise.sim.site.node_room import RANKED, of_gpus, rank, unranked
+from jobwise.sim.site.node_sets import NOTHING, add_all
 from jobwise.sim.site.preemption import end_grace, find_candidates, make_room
 from jobwise.sim.site.slurm_calendar import calendar, keep, keep_whole
 from jobwise.sim.site.slurm_ends import expected_ends, insert, mask_of, take_free
@@ -169,19 +170,22 @@ def backfill(s, e, slurm, o):
         stoppable = find_candidates(s, e, slurm, j, p, s.sims[e]["now"]) if het == 0 else 0
         t, k, since = plan(s, e, slurm, j, p, held, n, now, since)
         if het > 0:
-            note_part(slurm, het, j, t, k)
+            note_part(slurm, het, j, t)
         if since > now:
             notes = remember(slurm, notes, job["ask"], p, job["walltime"], since)
         if t == np.inf:
             continue
         if t <= now and het == 0:
+            planned = k
+            for i in range(k if stoppable else 0):
+                slurm.work.each[i], slurm.work.cell[i] = slurm.work.node[i], slurm.work.more[i]
             if slurm.work.room.sums[RANKED] or stoppable:  # it chooses again, by ranks of its own
                 k = choose_now(slurm, slurm.site.ask[job["ask"]], slurm.work.open_mask)
             if k == 0 and stoppable and make_room(s, e, slurm, j, p, slurm.work.open_mask, s.sims[e]["now"]):
-                k = choose_now(slurm, slurm.site.ask[job["ask"]], slurm.work.open_mask)  # these it will have in a moment
+                for i in range(planned):  # as if all that it may stop were gone
+                    slurm.work.node[i], slurm.work.more[i] = slurm.work.each[i], slurm.work.cell[i]
                 n = expected_ends(s, e, slurm, now)
-                if k > 0:
-                    held = keep(slurm, slurm.site.ask[job["ask"]], held, now, max(job["walltime"], 1.0), k, j)
+                held = keep(slurm, slurm.site.ask[job["ask"]], held, now, max(job["walltime"], 1.0), planned, j)
                 continue
             if k > 0 and begin(s, e, slurm, j, p, k, out):
                 n = insert(s, e, slurm, n, j, now)
@@ -206,13 +210,21 @@ def _begin_het_jobs(s, e, slurm, now, out):
     for h in range(1, len(het.parts)):
         if not ready(slurm, h, now) or s.jobs[e, het.job[h, 0]]["status"] != QUEUED:
             continue
-        for x in range(het.parts[h]):
+        for y in range(len(slurm.work.chosen)):
+            slurm.work.chosen[y] = NOTHING
+        for x in range(het.parts[h]):  # they choose again, of all nodes but those of the parts before
+            j = het.job[h, x]
+            p = slurm.site.queues[max(s.jobs[e, j]["partition"], 0), 0]
+            mask_of(slurm, s.jobs[e, j], p, slurm.work.mask)
+            reserved(slurm, s.jobs[e, j], s.sims[e]["now"], s.sims[e]["now"], slurm.work.mask)
             for y in range(len(slurm.work.mask)):
-                slurm.work.mask[y] = het.nodes[h, x, y]
-            k = choose_now(slurm, slurm.site.ask[s.jobs[e, het.job[h, x]]["ask"]], slurm.work.mask)
-            p = slurm.site.queues[max(s.jobs[e, het.job[h, x]]["partition"], 0), 0]
+                slurm.work.mask[y] &= ~slurm.work.chosen[y]
+            k = choose_now(slurm, slurm.site.ask[s.jobs[e, j]["ask"]], slurm.work.mask)
+            for i in range(k):
+                first = np.int64(slurm.work.node[i])
+                add_all(slurm.work.chosen, first, first + slurm.work.more[i] + 1)
             if k > 0:
-                begin(s, e, slurm, het.job[h, x], p, k, out)
+                begin(s, e, slurm, j, p, k, out)
 
 
 @kernel
@@ -286,7 +298,7 @@ def run(s, e, slurm, o, steps):
             until = min(until, c["look"])
         if x["backfill"] and (sim["queued"] > 0 or c["updated"] >= c["cycled"]):
             until = min(until, c["backfill"])
-        until = min(until, slurm.ledger.preempt.next[0])
+        until = min(until, slurm.ledger.preempt.next[0], slurm.ledger.preempt.next[2])
         until = min(until, c["change"]) if sim["queued"] > 0 else until
         code = advance(s, e, until)
         if code == OVER:
@@ -301,6 +313,10 @@ def run(s, e, slurm, o, steps):
         now, stuck = sim["now"], False
         if now >= slurm.ledger.preempt.next[0]:
             end_grace(s, e, slurm, now)
+        if now >= slurm.ledger.preempt.next[2]:
+            slurm.ledger.preempt.next[2] = np.inf
+            main_pass(s, e, slurm, o, x["depth"])
+        slurm.work.completing[:] = NOTHING
         if now >= c["change"]:
             c["updated"], c["news"], c["change"] = whole(slurm, now), 1, next_change(slurm, now)
         if now >= c["price"]:

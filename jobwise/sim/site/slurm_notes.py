@@ -12,7 +12,8 @@ NOTES = 64  # plans that are looked up
 def _asks_more(mine, other):
     """Does `other` ask for at least as much as `mine`? Jobs that want few nodes may fail where more are free: never of them."""
     return (
-        (mine["set"] == other["set"] or mine["set"] == 0) and mine["nodes"] <= other["nodes"]
+        (mine["set"] == other["set"] or mine["set"] == 0) and (mine["types"] == other["types"] or mine["types"] == 0)
+        and mine["nodes"] <= other["nodes"]
         and mine["most"] == 0 and other["most"] == 0 and mine["tasks"] <= other["tasks"] and mine["cpus"] == other["cpus"]
         and mine["memory_cpu"] <= other["memory_cpu"] and 0 <= mine["memory"] <= other["memory"]
         and mine["gpus"] <= other["gpus"] and mine["gpus_node"] <= other["gpus_node"] and mine["whole"] <= other["whole"]

@@ -58,6 +58,7 @@ def plan(s, e, slurm, j, partition, count, n, now, since):
     mask_of(slurm, job, partition, slurm.work.mask)
     has_gpus = ask["gpus"] != 0 or ask["gpus_node"] != 0  # tests for GPUs leave the nodes in another order
     later, at = since, 0
+    slurm.ledger.het.tried[0] = np.inf
     last = -1.0  # the start that the nodes tried last would have given
     nothing_before = -1.0  # the first time at which other nodes might have been free; below 0: no such time yet
     while True:
@@ -80,6 +81,7 @@ def plan(s, e, slurm, j, partition, count, n, now, since):
                 continue
             return np.inf, 0, begin if nothing_before < 0 else nothing_before
         start = max(start, begin)
+        slurm.ledger.het.tried[0] = min(slurm.ledger.het.tried[0], start)
         if start <= now:
             return now + 1.0 if _some_completing(slurm, k) else start, k, begin  # those are free a second later
         if later > 0.0 and start > later:

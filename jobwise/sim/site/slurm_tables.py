@@ -78,7 +78,8 @@ class Ledger(NamedTuple):
     clock: np.ndarray  # [1]
     leaf_of: np.ndarray  # [J] the association of each job; -1
     priority: np.ndarray  # [J] without the partition's part
-    turn: np.ndarray  # [J] who is first of those with the same priority: the order of submits, which may not be that of rows
+    turn: np.ndarray  # [J] the order of job ids, which may not be that of rows
+    came: np.ndarray  # [J] who is first of those with the same priority: the order of submits, of requeued jobs that of then
     since: np.ndarray  # [J] s, when it became eligible; inf: the next pass sees that what it depended on has ended
     start_at: np.ndarray  # [J] planned starts
     planned: np.ndarray  # [J] CPUs of the nodes that an exclusive job was planned on; 0: not yet
@@ -117,6 +118,7 @@ class Work(NamedTuple):
     mask: np.ndarray  # [W]
     open_mask: np.ndarray  # [W]
     unreserved: np.ndarray  # [W]
+    typed: np.ndarray  # [W]
     tried: np.ndarray  # [W]
     own: np.ndarray  # [W] nodes of a partition that work and are not reserved
     chosen: np.ndarray  # [W]
@@ -204,6 +206,7 @@ def scheduler(s: State, e: int, site: Site) -> SlurmTables:
             mask=mask,
             open_mask=open_mask,
             unreserved=~np.zeros(W, np.uint64),
+            typed=np.zeros(W, np.uint64),
             tried=tried,
             own=own,
             chosen=chosen,
@@ -236,6 +239,7 @@ def _ledger(s: State, e: int, site: Site, leaf: np.ndarray, arrays: int) -> Ledg
         leaf_of=leaf,
         priority=np.zeros(J),
         turn=np.arange(J),
+        came=np.arange(J, dtype=float),
         since=np.zeros(J),
         start_at=np.zeros(J),
         planned=np.zeros(J),
@@ -252,7 +256,7 @@ def _ledger(s: State, e: int, site: Site, leaf: np.ndarray, arrays: int) -> Ledg
         place=np.full(J, -1),
         distinct=distinct_nodes(site, J, users),
         preempt=preemption(site, J, packed(site.sets)),
-        het=het_jobs(site, s.jobs[e]["ask"][: s.sims[e]["jobs"]], -(-len(site.weight) // 64)),
+        het=het_jobs(site, s.jobs[e]["ask"][: s.sims[e]["jobs"]]),
     )
 
 

@@ -138,7 +138,7 @@ def fitting(w: Workload) -> np.ndarray:
 
     def one(ask: np.void, queue: int) -> bool:
         for p in site.queues[queue]:
-            mask = sets[site.partitions[p]["set"]] & sets[ask["set"]]
+            mask = sets[site.partitions[p]["set"]] & sets[ask["set"]] & sets[ask["types"]]
             if p >= 0 and len(choice(ask, mask)):
                 return True
         return False

@@ -14,7 +14,7 @@ import numpy as np
 from jobwise.errors import InputError
 from jobwise.jobs import QUEUED, RUNNING
 from jobwise.sim import kernel
-from jobwise.sim.site import site_order, slurm_loop, slurm_tables
+from jobwise.sim.site import preemption, site_order, slurm_loop, slurm_tables
 from jobwise.sim.site.cells import KNOWN, how_many
 from jobwise.sim.site.multifactor import price_all
 from jobwise.sim.site.node_choice import choose_now
@@ -22,7 +22,7 @@ from jobwise.sim.site.node_sets import NOTHING, members, packed
 from jobwise.sim.site.slurm_ends import take_free
 from jobwise.sim.state import State, allocate, runs_for
 from jobwise.site import LIMITS
-from jobwise.slurm.read.recording import Pass, RecordedPlan, Recording
+from jobwise.slurm.read.recording import Pass, RecordedPlan, RecordedStart, RecordedStop, Recording
 from jobwise.workload import in_order
 
 COMPLETING_S = 0.1  # a node that has lost a job so shortly before a pass may still be completing
@@ -62,6 +62,7 @@ class Check:
     times: int = 0  # plans equal in time
     backfill: Counts = field(default_factory=Counts)
     main: Counts = field(default_factory=Counts)
+    stops: Counts = field(default_factory=Counts)
     differences: list[Difference] = field(default_factory=list)
     completing: dict[float, Places] = field(default_factory=dict)  # by the time of a pass, where that explains it
 
@@ -80,6 +81,8 @@ class Check:
             "backfill_starts_equal": self.backfill.equal,
             "main_starts": self.main.all,
             "main_starts_equal": self.main.equal,
+            "stops": self.stops.all,
+            "stops_equal": self.stops.equal,
             "differences": [vars(x) for x in self.differences],
         }
 
@@ -118,7 +121,7 @@ class RecordedRun:
         self.order = site_order.slurms()
         self.chosen: dict[int, Places] = {}  # nodes of the jobs that the last pass has started here
         ids = w.columns["array"]  # tasks have numbers of their own only once they start
-        self.slurm.ledger.turn[: len(ids)] = np.argsort(np.argsort(ids, kind="stable"))
+        self.slurm.ledger.turn[: len(ids)] = self.slurm.ledger.came[: len(ids)] = np.argsort(np.argsort(ids, kind="stable"))
         first = min((p.time for p in r.passes if p.kind == "price"), default=0.0)
         self.slurm.ledger.clock[0]["priced"] = first - self.site.settings["calc_period"][0]
 
@@ -135,10 +138,12 @@ class RecordedRun:
         """(starts, plans) of a pass in the present state, which stays as it is; nodes `without` are completing."""
         arrays = [*_arrays(self.s), *_arrays(self.slurm.ledger), self.slurm.work.room.rank]
         kept, before = [x.copy() for x in arrays], self.s.jobs[0]["status"] == QUEUED
+        was_running = self.s.jobs[0]["status"] == RUNNING
         self.carry_out(p, without)
         begun = np.flatnonzero(before & (self.s.jobs[0]["status"] == RUNNING))
         self.chosen = {int(self.row[j]): self._held(j)[::-1] for j in begun.tolist()}  # in the order in which they were chosen
         starts = [(row, tuple(sorted(nodes))) for row, nodes in self.chosen.items()]
+        self.stopped = set(self.row[was_running & (self.s.jobs[0]["status"] != RUNNING)].tolist())
         table = self.slurm.work.plans[: self.slurm.ledger.clock[0]["plans"]] if p.kind == "backfill" else ()
         plans = [RecordedPlan(self.r.key[self.row[x["job"]]], float(x["start"]), self._members(i)) for i, x in enumerate(table)]
         self.left = self.slurm.work.room.rank.copy()  # what the pass leaves of the order of nodes
@@ -189,8 +194,14 @@ class RecordedRun:
         self.computed(p)
         slurm_loop.see_released(self.s, 0, self.slurm)
         rank = self.left.copy()
-        for x in p.starts:
-            self.start(x.time, x.row, x.nodes)
+        happened: list[RecordedStart | RecordedStop] = [*p.starts, *p.stops]
+        for x in sorted(happened, key=lambda x: x.time):
+            if isinstance(x, RecordedStop):
+                self.to(x.time)
+                preemption.put_back_or_end(self.s, 0, self.slurm, int(self.place[x.row]), x.time, x.requeued)
+            else:
+                self.start(x.time, x.row, x.nodes)
+        self.slurm.work.completing[:] = 0
         self.planned(p)
         self.slurm.work.room.rank[:], self.slurm.work.room.ranked[:] = rank, ~NOTHING
 
@@ -232,6 +243,9 @@ def _compare(result: Check, run: RecordedRun, p: Pass) -> None:
         if better.wrong < sides.wrong:
             result.completing[p.time] = nodes
             sides, why = better, f"if {', '.join(run.site.names[n] for n in nodes)} was completing"
+    recorded = {x.row for x in p.stops}
+    result.stops.all += len(recorded)
+    result.stops.equal += len(recorded & run.stopped)
     counts = result.main if p.kind == "main" else result.backfill
     counts.all += sum(sides.there.values())
     counts.equal += strict

@@ -128,7 +128,9 @@ def _ask(r: dict, site: Known, capacity: np.ndarray, memory: bool) -> tuple[tupl
         usable &= [any(x <= has for x in either) for has in site.features]
     if types := (amounts[6] or amounts[7]) and _types(o, r["ReqTRES"]):
         each = {x: n if amounts[7] else 1 for x, n in types.items()}  # of a node
-        usable &= [all(has.get(x, 0) >= n for x, n in each.items()) for has in site.shared.types]
+        amounts[16] = site.sets.add(
+            np.flatnonzero([all(has.get(x, 0) >= n for x, n in each.items()) for has in site.shared.types]).tolist()
+        )
     if "exclude" in o:
         usable &= ~np.isin(site.names, nodes(o["exclude"]))
     if "nodelist" in o:
@@ -145,7 +147,7 @@ def _ask(r: dict, site: Known, capacity: np.ndarray, memory: bool) -> tuple[tupl
         amounts[9] = site.sets.add(np.flatnonzero(usable).tolist())
     amounts[13] = int(site.preempting and (amounts[13] or site.once))
     amounts[15] = site.bundle(o.get("licenses", ""))
-    amounts[16] = site.reservations.get(o.get("reservation", ""), 0)
+    amounts[17] = site.reservations.get(o.get("reservation", ""), 0)
     return tuple(amounts), remark
 
 

@@ -18,10 +18,11 @@ EVENTS = {
     "backfill_begin": r"_attempt_backfill: beginning()",
     "backfill_end": r"_attempt_backfill: completed testing (\S+)",
     "prio_pass": r"_decay_thread: PRIO: Decay factor()",
-    "submit": rf"_slurm_rpc_submit_batch_job: {JOB} ",
+    "submit": rf"_slurm_rpc_submit_batch_(?:het_)?job: {JOB} ",
     "start_main": rf"sched: Allocate {JOB} NodeList=(\S+)",
     "start_backfill": rf"_start_job: Started {JOB} in \S+ on (\S+)",
     "end": rf"_job_complete: {JOB} done",
+    "stopped": rf"preempted {JOB} has been (killed|requeued)",
     "timeout": rf"Time limit exhausted for {JOB}",
     "draining": r"update_node: node (\S+) state set to DRAIN()",
     "resumed": r"Node (\S+) now responding()",
@@ -29,7 +30,7 @@ EVENTS = {
     "plan": rf"_dump_job_sched: {JOB} to start at (\S+), end at \S+ on nodes (\S+)",
 }
 LINE = re.compile(r"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?)\] (.*)")
-NAMED = ("draining", "resumed", "submit", "start_main", "start_backfill", "end", "timeout", "plan")
+NAMED = ("draining", "resumed", "submit", "start_main", "start_backfill", "end", "timeout", "stopped", "plan")
 QUARTER_S = 900  # steps of time zones
 HOUR_S, FEW = 3600, 0.05  # so large a share of submits an hour off means that the clock was changed
 
@@ -74,7 +75,7 @@ def _event(where: str, time: float, kind: str, m: re.Match[str]) -> LogLine:
         return LogLine(where, time, kind, what=m[1])
     if kind == "plan":
         return LogLine(where, time, kind, m[1], m[3], _clock(m[2]))
-    return LogLine(where, time, kind, m[1], m[2] if kind.startswith("start") else "")
+    return LogLine(where, time, kind, m[1], m[2] if kind.startswith(("start", "stop")) else "")
 
 
 def _clock(text: str) -> float:

@@ -256,7 +256,11 @@ def _fits(table: np.ndarray, lists: list[str], which: np.ndarray, ask: np.ndarra
     choice = choice_of(capacity, capacity, site.weight)
 
     def one(p: str, a: int) -> bool:
-        own = [masks[site.partitions[at[x]]["set"]] & masks[table[a]["set"]] for x in p.split(",") if x in at]
+        own = [
+            masks[site.partitions[at[x]]["set"]] & masks[table[a]["set"]] & masks[table[a]["types"]]
+            for x in p.split(",")
+            if x in at
+        ]
         return not own or any(len(choice(table[a], mask)) for mask in own)
 
     kinds, kind = np.unique(which * len(table) + ask, return_inverse=True)

@@ -40,6 +40,15 @@ class RecordedStart:
 
 
 @dataclass(frozen=True)
+class RecordedStop:
+    """A job that was stopped for another: when (s), its row; it was requeued, or else killed."""
+
+    time: float
+    row: int
+    requeued: bool
+
+
+@dataclass(frozen=True)
 class RecordedPlan:
     """A plan of a cycle: for which job (its row, or the first row of its array), from when (s), on which nodes."""
 
@@ -59,6 +68,7 @@ class Pass:
     until: float = 0.0
     starts: list[RecordedStart] = field(default_factory=list)
     plans: list[RecordedPlan] = field(default_factory=list)
+    stops: list[RecordedStop] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -80,6 +90,7 @@ def read(folder: str | Path) -> Recording:
     ids = _Jobs(w)
     submit: dict[int, float] = {}
     end: dict[int, float] = {}
+    stopped: dict[int, float] = {}
     passes: list[Pass] = []
     began = w.jobs["submit"] + np.asarray(w.columns["wait"], float)
     happened, plans = _lines(folder, w, ids)
@@ -98,12 +109,16 @@ def read(folder: str | Path) -> Recording:
         elif kind in ("draining", "resumed"):
             w = _moved(w, kind, ids.place.get(x.name, -1), x.time)
         elif kind == "submit":
-            submit |= dict.fromkeys(ids.rows(x.name), time)
+            submit |= dict.fromkeys(ids.with_parts(ids.rows(x.name)), time)
         elif kind in STARTS:
             row = ids.row(x.name, x.where)
             time = min(time, began[row] + LAST_MOMENT)  # it may have been logged a second later
             of = _last(passes, "main" if kind == "start_main" else "backfill", x.where)
             of.starts.append(RecordedStart(time, row, ids.places(x.what, x.where)))
+        elif kind == "stopped":
+            row = ids.row(x.name, x.where)
+            passes[-1].stops.append(RecordedStop(time, row, x.what == "requeued"))
+            stopped |= {row: time} if x.what == "killed" else {}
         elif kind in ("end", "timeout"):
             end |= dict.fromkeys([row for row in [ids.row(x.name, "")] if row >= 0], time)
     if not any(p.kind in ("main", "backfill") for p in passes):
@@ -113,6 +128,7 @@ def read(folder: str | Path) -> Recording:
         raise InputError(f"{folder}: {len(before):,} jobs had started before the first recorded pass; the whole log is needed")
     ran = w.ends["end"]
     end = {x.row: end.get(x.row, max(float(ran[x.row]), x.time)) for p in passes for x in p.starts}  # the log may end before
+    end |= {row: t + 1.0 for row, t in stopped.items()}  # it is carried out, not waited for
     _put(plans, w.origin, ids, [p for p in passes if p.kind == "backfill"])
     return Recording(w, submit, end, passes, ids.key)
 
@@ -155,11 +171,12 @@ def _moved(w: Workload, kind: str, node: int, time: float) -> Workload:
 
 
 class _Jobs:
-    """The rows of jobs by the names that Slurm's log has for them: 12, 20_3(23), 20_*."""
+    """The rows of jobs by the names that Slurm's log has for them: 12, 20_3(23), 20_*, 38+1(39)."""
 
     def __init__(self, w: Workload):
         self.row_of = {int(j): i for i, j in enumerate(w.columns["job"])}
         self.array_of = {int(j): int(a) for j, a in zip(w.columns["job"], w.columns["array"], strict=True)}
+        self.het = w.cluster.known_site.asks["het"][w.jobs["ask"]]
         self.place = {n: i for i, n in enumerate(w.cluster.known_site.names)}
         arrays: dict[int, list[int]] = {}
         for j, row in self.row_of.items():
@@ -170,9 +187,15 @@ class _Jobs:
             for row in rows:
                 self.key[row] = rows[0]
 
+    def with_parts(self, rows: list[int]) -> list[int]:
+        """The rows, and those of the other parts of their heterogeneous jobs."""
+        own = set(self.het[rows].tolist()) - {0} if rows else set()
+        return [*rows, *np.flatnonzero(np.isin(self.het, list(own))).tolist()] if own else rows
+
     def rows(self, name: str) -> list[int]:
         """All rows of a job or an array."""
-        text = re.split(r"[_+(]", name)[0]
+        part = re.search(r"\+\d+\((\d+)\)", name)  # of a heterogeneous job: 38+1(39)
+        text = part[1] if part else re.split(r"[_+(]", name)[0]
         number = int(text) if text.isascii() and text.isdigit() else -1
         return self.arrays.get(number) or [self.row_of[number]] if number in self.row_of or number in self.arrays else []
 
