@@ -77,7 +77,7 @@ class Cluster:
             "MpiDefault=none", "SlurmdParameters=config_overrides", "ReturnToService=2", "SelectType=select/cons_tres",
             "MinJobAge=30", "KillWait=2", "AccountingStorageType=accounting_storage/slurmdbd", "JobCompType=jobcomp/none",
             "AccountingStorageHost=127.0.0.1", f"AccountingStoragePort={self.port + 1}", f"AccountingStoragePass={munge}",
-            "DebugFlags=Backfill,Priority", "SlurmctldDebug=debug",
+            f"DebugFlags=Backfill,Priority{',Hetjob' * (self._version() >= 23)}", "SlurmctldDebug=debug",
             "AccountingStorageTRES=gres/gpu", "SchedulerType=sched/backfill", "PriorityType=priority/multifactor",
         ]  # fmt: skip
         (f / "slurm.conf").write_text("\n".join([*plain, *(["GresTypes=gpu"] if self.gpus else []), *conf]) + "\n")

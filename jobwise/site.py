@@ -33,6 +33,7 @@ ask_dtype = np.dtype(
         ("het", "i4"),  # the number of the heterogeneous job, from 1, of which this row alone is a part; 0: of none
         ("licences", "i4"),  # row of the site's licence requests; 0: none
         ("types", "i4"),  # node set that has GPUs of its types; Slurm plans as if others could serve, too
+        ("named", "i1"),  # the nodes of its set are those that its line names (--nodelist)
         ("reservation", "i4"),  # the group of closures whose nodes alone it may use; 0: none
     ],
     align=True,

@@ -19,9 +19,9 @@ from jobwise.sim.site.distinct_nodes import settled_on
 from jobwise.sim.site.fair_share import used
 from jobwise.sim.site.het_jobs import forget, not_before, note_part, ready
 from jobwise.sim.site.multifactor import price, price_all
-from jobwise.sim.site.node_choice import choose_now, deal
-from jobwise.sim.site.node_room import RANKED, of_gpus, rank, unranked
-from jobwise.sim.site.node_sets import NOTHING, add_all
+from jobwise.sim.site.node_choice import choose_now, deal, of_types
+from jobwise.sim.site.node_room import RANKED, cell_of, of_gpus, rank, room, unranked
+from jobwise.sim.site.node_sets import NOTHING, add_all, next_in, ones
 from jobwise.sim.site.preemption import end_grace, find_candidates, make_room
 from jobwise.sim.site.slurm_calendar import calendar, keep, keep_whole
 from jobwise.sim.site.slurm_ends import expected_ends, insert, mask_of, take_free
@@ -113,11 +113,39 @@ def main_pass(s, e, slurm, o, depth):
             rank(ask, slurm.work.mask, cells, cells.capacity, slurm.work.room)
         if slurm.site.unfit[s.jobs[e, j]["ask"], p]:  # it may start in another partition
             continue
+        own = slurm.site.sets[slurm.site.partition[p]["set"]]
+        ask = slurm.site.ask[s.jobs[e, j]["ask"]]
+        if ask["named"]:  # the nodes that it names are kept for it, and no others
+            for y in range(len(closed)):
+                closed[y] |= slurm.site.sets[ask["set"], y]
+            continue
+        if not is_part and _out_of_reach(slurm, ask, own, closed):
+            continue
         blocked[p], left = True, left - 1
         if left == 0:
             return
         for y in range(len(closed)):
-            closed[y] |= slurm.site.sets[slurm.site.partition[p]["set"], y]
+            closed[y] |= own[y]
+
+
+@kernel
+def _out_of_reach(slurm, ask, own, closed):
+    """Could the nodes of slurm.work.mask, left of those of a partition, never hold a job, though there are enough of them?"""
+    count, some, cpus, nodes = 0, False, np.int64(0), np.int64(0)
+    for y in range(len(closed)):
+        some |= own[y] & closed[y] != NOTHING
+        count += ones(own[y] & slurm.work.up[y] & ~closed[y])
+    if not some or count < max(ask["nodes"], 1):
+        return False
+    of_types(slurm, ask, slurm.work.mask)
+    cells, N, c = slurm.work.cells, len(slurm.site.weight), 0
+    i = next_in(slurm.work.typed, 0, N)
+    while i < N:
+        c = cell_of(cells, i, c)
+        have = room(ask, cells.capacity, cells.capacity, c)
+        cpus, nodes = cpus + have, nodes + (have > 0)
+        i = next_in(slurm.work.typed, i + 1, N)
+    return nodes < max(ask["nodes"], 1) or cpus < np.int64(ask["tasks"]) * ask["cpus"]
 
 
 @inlined

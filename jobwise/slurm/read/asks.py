@@ -140,6 +140,7 @@ def _ask(r: dict, site: Known, capacity: np.ndarray, memory: bool) -> tuple[tupl
             remark = GONE
         elif max(amounts[0], 1) <= len(named):  # all that are named are of the job
             usable &= there
+            amounts[17] = 1
             amounts[0] = max(amounts[0], min(len(named), int(got.get("node", len(named)))))
         else:
             remark = FEW_NAMED
@@ -147,7 +148,7 @@ def _ask(r: dict, site: Known, capacity: np.ndarray, memory: bool) -> tuple[tupl
         amounts[9] = site.sets.add(np.flatnonzero(usable).tolist())
     amounts[13] = int(site.preempting and (amounts[13] or site.once))
     amounts[15] = site.bundle(o.get("licenses", ""))
-    amounts[17] = site.reservations.get(o.get("reservation", ""), 0)
+    amounts[18] = site.reservations.get(o.get("reservation", ""), 0)
     return tuple(amounts), remark
 
 

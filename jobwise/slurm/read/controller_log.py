@@ -20,14 +20,14 @@ EVENTS = {
     "prio_pass": r"_decay_thread: PRIO: Decay factor()",
     "submit": rf"_slurm_rpc_submit_batch_(?:het_)?job: {JOB} ",
     "start_main": rf"sched: Allocate {JOB} NodeList=(\S+)",
-    "start_backfill": rf"_start_job: Started {JOB} in \S+ on (\S+)",
+    "start_backfill": rf"_start_job: (?:BACKFILL: )?Started {JOB} in \S+ on (\S+)",
     "end": rf"_job_complete: {JOB} done",
     "stopped": rf"preempted {JOB} has been (killed|requeued)",
     "timeout": rf"Time limit exhausted for {JOB}",
     "draining": r"update_node: node (\S+) state set to DRAIN()",
     "resumed": r"Node (\S+) now responding()",
     "reserved": r"sched: Created reservation=\S+ .* start=(\S+) ",
-    "plan": rf"_dump_job_sched: {JOB} to start at (\S+), end at \S+ on nodes (\S+)",
+    "plan": rf"_dump_job_sched: (?:BACKFILL: )?{JOB} to start at (\S+), end at \S+ on nodes (\S+)",
 }
 LINE = re.compile(r"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?)\] (.*)")
 NAMED = ("draining", "resumed", "submit", "start_main", "start_backfill", "end", "timeout", "stopped", "plan")

@@ -87,7 +87,7 @@ def by_line(o: dict[str, str], default: tuple[int, int]) -> tuple:
         100 if nice == "yes" else int(nice),
         *(0, 0),
         int("no-requeue" in o),
-        *(0, 0, 0, 0),
+        *(0, 0, 0, 0, 0),
     )
 
 
@@ -112,5 +112,5 @@ def by_accounting(asked: dict[str, float], got: dict[str, float], cpus: int, tex
     cpu = 0 if node else memory(text) if text.endswith("c") else int(asked.get("mem", 0)) // cpus
     cards, whole = int(asked.get("gpu", 0)), got.get("cpu", 0) > -(-cpus // threads) * threads
     if cards and got.get("node", 1) == 1:
-        return 1, 1, cpus, 1, cpu, node, 0, cards, whole, 0, 0, 0, 0, 0, 0, 0, 0, 0
-    return least, 0, cpus, 1, cpu, node, cards, 0, whole, 0, 0, 0, 0, 0, 0, 0, 0, 0
+        return 1, 1, cpus, 1, cpu, node, 0, cards, whole, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+    return least, 0, cpus, 1, cpu, node, cards, 0, whole, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
