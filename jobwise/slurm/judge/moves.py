@@ -126,12 +126,12 @@ def reserved(w: Workload, text: str) -> Workload:
     length = _number(words[1], True, text)
     if not 0 < length < np.inf:
         raise InputError(f"--reserve {text!r}: {words[1]!r} is no length, {example}")
-    since, until = w.offset, w.offset + float(w.jobs["submit"].max())
+    since, until = w.offset, w.offset + float((_started(w) + w.truth["runtime"]).max())
     at = (begin if begin.tzinfo else begin.replace(tzinfo=UTC)).timestamp()
     if not since - length < at <= until:
         first, last = (datetime.fromtimestamp(x, UTC).strftime("%Y-%m-%dT%H:%M") for x in (since, until))
         raise InputError(
-            f"--reserve {text!r}: the jobs were submitted from {first} to {last} (UTC); of other times nothing is known"
+            f"--reserve {text!r}: the jobs were there from {first} to {last} (UTC); of other times nothing is known"
         )
     members = members_of(site, words[2] if len(words) == 3 else "all", f"--reserve {text}")
     row = np.array([(len(site.sets), at, at + length, 1, at - AHEAD_S, 0)], closure_dtype)
@@ -143,15 +143,18 @@ def reserved(w: Workload, text: str) -> Workload:
 
 def _there(w: Workload, members: np.ndarray, begin: float, end: float) -> int:
     """Return how many jobs ran on some of the nodes [N] between two times, as recorded."""
-    if "wait" not in w.columns:
-        return 0
-    start = w.offset + w.jobs["submit"] + w.columns["wait"]
+    start = w.offset + _started(w)
     then = (start < end) & (start + w.truth["runtime"] > begin)
     if "nodes" not in w.columns:
         return int(then.sum())
     own = set(np.asarray(w.cluster.known_site.names)[members])
     on = [i for i, text in w.names.get("nodes", {}).items() if not own.isdisjoint(_named(text))]
     return int((then & np.isin(w.columns["nodes"], on)).sum())
+
+
+def _started(w: Workload) -> np.ndarray:
+    """[J] s: when the jobs started, as recorded; where that is not known, when they came."""
+    return w.jobs["submit"] + np.asarray(w.columns.get("wait", 0.0), float)
 
 
 def _named(text: str) -> list[str]:

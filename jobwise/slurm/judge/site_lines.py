@@ -119,8 +119,12 @@ def _of_association(site: Site, text: str) -> Site:
 def _preempt_mode(site: Site, text: str) -> Site:
     value = text.partition("=")[2]
     site = _copied(site)
+    try:
+        mode = mode_of(value)
+    except ValueError:
+        raise InputError(f"{text!r}: {value!r} is no value of PreemptMode: OFF, CANCEL, REQUEUE") from None
     for table in (site.partition_preempt, site.qos_preempt):
-        table["mode"] = mode_of(value)
+        table["mode"] = mode
     if not len(site.partition_preempt):
         raise InputError(f"{text!r}: this site has no partitions to stop jobs of")
     return site

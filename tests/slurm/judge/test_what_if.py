@@ -1,25 +1,29 @@
 """What a changed site would have done, and settings that are searched: lines of slurm.conf, changes, tuning, commands.
 
-Modules: cli/slurm_changes.py, slurm/judge/changes.py, slurm/judge/results.py, slurm/read/conf.py,
-slurm/read/startable.py.
+Modules: cli/slurm_changes.py, slurm/judge/changes.py, slurm/judge/moves.py, slurm/judge/results.py,
+slurm/judge/site_lines.py, slurm/judge/until.py, slurm/read/conf.py, slurm/read/startable.py.
 """
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+from small_sites import ZERO, job, node, partition, write
 
 import jobwise as jw
 from jobwise.cli.main import run as cli
 from jobwise.errors import InputError
 from jobwise.metrics import wait
 from jobwise.simulate import simulate
-from jobwise.site import settings
+from jobwise.site import CANCELLED, REQUEUED, STAYS, settings
 from jobwise.slurm.judge.changes import changed, fitting
 from jobwise.slurm.judge.tune import CHOICES, draw, tune
+from jobwise.slurm.judge.until import goal, until
 from jobwise.slurm.judge.what_if import what_if
 from jobwise.slurm.read import conf
+from jobwise.slurm.read.site import read
 from jobwise.workloads.sites import generated
 
 # ------------------------------------------------------------------ slurm.conf
@@ -382,3 +386,136 @@ def test_alternatives_are_rows_of_one_table(site_folder, capsys):
     assert all(f"\n {name} " in out for name in ("now", "nodes=2", "bf_window=2880", "demand=1.2")) and "who wins" not in out
     assert cli([*words[:3], "--or", "nodes=many"]) == 2
     assert "a number is expected" in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------ the questions of administrators
+
+
+def small(tmp_path, **more):
+    """Two partitions on four nodes, eight jobs of four CPUs for ten minutes each, all there at 0."""
+    nodes = [node(f"c{k}") for k in range(1, 5)]
+    parts = [partition("long", "c[1-2]"), partition("short", "c[3-4]")]
+    own = {"Partition": "long", "mem": "10M"}
+    jobs = [
+        job(k, 0, (k - 1) // 2 * 600, 600, 4, limit=60 if k % 2 else 600, User=u, **own) for k, u in enumerate("aabbaabb", 1)
+    ]
+    return read(write(tmp_path / "s", jobs, nodes, parts, **more))
+
+
+def test_jobs_move_to_another_partition(tmp_path):
+    w = small(tmp_path)
+    moved = changed(w, moves=["partition=long,time<=1h to short"])
+    assert moved.notes == {"moved to partition short": 4}
+    assert sorted(simulate(moved, "slurm").jobs["start"] // 600) == [0, 0, 0, 0, 1, 1, 1, 1]  # of four rounds two are left
+    assert sorted(simulate(w, "slurm").jobs["start"] // 600) == [0, 0, 1, 1, 2, 2, 3, 3]
+    by_user = changed(w, moves=["user=a,cpus>=4 to short"])
+    assert by_user.notes == {"moved to partition short": 4}
+
+
+def test_jobs_that_do_not_fit_stay(tmp_path):
+    w = small(tmp_path)
+    tight = changed(w, new=["PartitionName=one Nodes=c1 MaxNodes=1"], moves=["user=a to one"])
+    assert tight.notes == {"moved to partition one": 4}
+    asks = w.cluster.site.asks.copy()
+    asks["nodes"] = 2
+    wide = replace(w, cluster=replace(w.cluster, site=replace(w.cluster.site, asks=asks)))
+    stay = changed(wide, new=["PartitionName=one Nodes=c1"], moves=["user=a to one"])
+    assert stay.notes == {"moved to partition one": 0, "stay where they are: no nodes of one can hold them": 4}
+
+
+def test_a_new_partition_and_a_new_qos(tmp_path):
+    w = small(tmp_path)
+    both = changed(
+        w,
+        new=["PartitionName=all Nodes=ALL PriorityTier=5", "QOS=one MaxJobsPU=1"],
+        moves=["user=a to all", "user=b to qos=one"],
+    )
+    site = both.cluster.site
+    assert site.partition_names == ("long", "short", "all") and site.qos_names == ("normal", "one")
+    assert site.partitions["tier"].tolist() == [1, 1, 5]
+    r = simulate(both, "slurm")
+    mine = both.jobs["user"] == 0
+    assert sorted(r.jobs["start"][mine] // 600) == [0, 0, 0, 0]  # four nodes at once for those of the higher tier
+    assert len(set(r.jobs["start"][~mine])) == 4  # of user b one job at a time
+
+
+def test_maintenance_keeps_nodes_free(tmp_path):
+    """All nodes are kept for an hour, 20 minutes after the first submit: jobs of an hour's limit wait for its end."""
+    w = small(tmp_path)
+    begin = ZERO + 1200
+    text = f"{datetime.fromtimestamp(begin, UTC):%Y-%m-%dT%H:%M:%S}"
+    kept = changed(w, reserve=[f"{text} 1h all"])
+    start = simulate(kept, "slurm").jobs["start"]
+    assert (start >= 4800).all() and kept.notes == {"ran then on the 4 nodes that are kept": 4}
+    half = changed(w, reserve=[f"{text} 1h c2"])
+    assert sorted(simulate(half, "slurm").jobs["start"] // 600)[:3] == [0, 1, 2]
+
+
+def test_shares_and_limits_of_accounts_and_users(tmp_path):
+    rows = [("root", "", 1), ("lab", "", 1), ("lab", "a", 1), ("lab", "b", 1)]
+    assoc = [{"Account": a, "User": u, "Share": n, "ParentName": "root" if a == "lab" and not u else ""} for a, u, n in rows]
+    w = small(tmp_path, assoc=assoc, PriorityWeightFairShare="1000")
+    after = changed(w, ["Account=lab Share=20 GrpJobs=4", "User=b MaxJobs=1"])
+    tree, names = after.cluster.site.associations, after.cluster.site.association_names
+    assert names == (("root", ""), ("lab", ""), ("lab", "a"), ("lab", "b"))
+    assert tree["shares"].tolist() == [1, 20, 1, 1] and tree["all"][1][0] == 4 and tree["jobs"][3] == 1
+
+
+def test_preemption_can_be_tried(tmp_path):
+    w = small(tmp_path)
+    lines = [
+        "PreemptType=preempt/partition_prio",
+        "PartitionName=long PreemptMode=CANCEL GraceTime=60",
+        "PartitionName=short PriorityTier=9",
+    ]
+    site = changed(w, lines).cluster.site
+    assert site.settings["preempt"][0] == 1
+    assert site.partition_preempt["mode"].tolist() == [CANCELLED, STAYS] and site.partition_preempt["grace"].tolist() == [60, 0]
+    assert changed(w, ["PreemptMode=REQUEUE"]).cluster.site.partition_preempt["mode"].tolist() == [REQUEUED, REQUEUED]
+    named = changed(w, new=["QOS=low Priority=0", "QOS=high Priority=9 Preempt=low,normal"])
+    assert named.cluster.site.preempts.tolist() == [[0, 0, 0], [0, 0, 0], [1, 1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"moves": ["to short"]}, "who moves to where"),
+        ({"moves": ["shape=long to short"]}, "no condition on partition, user"),
+        ({"moves": ["partition=lnog to short"]}, "lnog"),
+        ({"moves": ["partition=long to shrot"]}, "shrot"),
+        ({"moves": ["user<a to short"]}, "is a name"),
+        ({"moves": ["time<=soon to short"]}, "'soon' is no time"),
+        ({"moves": ["cpus>99 to short"]}, "no job is like that"),
+        ({"new": ["PartitionName=x"]}, "needs its nodes"),
+        ({"new": ["PartitionName=long Nodes=c1"]}, "is there already"),
+        ({"new": ["Account=x"]}, "new are partitions and QOS"),
+        ({"reserve": ["tomorrow 1h all"]}, "is no day or time"),
+        ({"reserve": ["2020-01-01 1h all"]}, "were there from 2025-06-15T"),
+        ({"reserve": ["2025-06-15T15:10 1h nowhere"]}, "nowhere"),
+        ({"reserve": ["2025-06-15T15:10"]}, "begin, length and nodes are expected"),
+        ({"lines": ["Account=nosuch Share=1"]}, "nosuch"),
+        ({"lines": ["PreemptMode=MAYBE"]}, "MAYBE"),
+        ({"lines": ["QOS=normal Preempt=nosuch"]}, "nosuch"),
+    ],
+)
+def test_questions_that_are_none_are_refused_in_a_line(tmp_path, told, said):
+    with pytest.raises(InputError, match=said):
+        changed(small(tmp_path), **told)
+
+
+@pytest.mark.parametrize("text", ["wait", "wait<1", "slowdown<10h", "waits<1h", "wait<1.2.3h"])
+def test_goals_that_are_none(text):
+    with pytest.raises(InputError, match="--until"):
+        goal(text)
+
+
+def test_how_many_nodes_until(tmp_path):
+    """Eight jobs of a node each, ten minutes: on two nodes they wait 15 minutes in the mean, on four 5, on eight none."""
+    nodes = [node(f"c{k}") for k in (1, 2)]
+    jobs = [job(k, 0, 0, 600, 4, mem="10M") for k in range(1, 9)]
+    w = read(write(tmp_path / "s", jobs, nodes, [partition(nodes="c[1-2]")]))
+    changes, answer = until(w, goal("wait<6m"), replicas=0)
+    assert [c.name for c in changes] == ["+1 nodes", "+2 nodes"]
+    assert answer.startswith("wait<6m: it takes 2 more nodes beside the 2: the mean wait is 0.08")
+    assert until(w, goal("wait<1h"), replicas=0) == ([], "wait<1h: the mean wait is 0.3 h now, no more nodes are needed.")
+    assert "with 6 more nodes" in until(w, goal("longest<1m"), replicas=0)[1].replace("it takes 6", "with 6")
