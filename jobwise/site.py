@@ -119,6 +119,7 @@ settings_dtype = np.dtype(
         ("memory", "i1"),  # is memory handed out?
         ("preempt", "i1"),  # jobs stop others: 0 none, 1 those of partitions of a lower tier, 2 those of QOS that theirs names
         ("youngest", "i1"),  # the job that started last is stopped first; else the one of the lowest priority and fewest nodes
+        ("relevant", "i1"),  # a plan begins when the last running job on its nodes ends (25.05 and later); else with its group
         ("requeue_delay", "f8"),  # s that a requeued job waits at least
         ("charged", "i1"),  # are jobs charged when they end? Else a pass charges those that run then, and no others
     ],

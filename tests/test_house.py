@@ -299,8 +299,8 @@ def test_functions_say_what_they_take_and_return():
 
 
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
-    "top": 2300,
-    "cli": 4550,
+    "top": 2330,
+    "cli": 4620,
     "compare": 1700,
     "compiled": 550,
     "forecast": 1100,
@@ -309,8 +309,8 @@ LINES = {  # most lines of a package; raised only by a commit whose message says
     "parallel": 800,
     "policies": 2800,
     "report": 1650,
-    "sim": 8750,
-    "slurm": 4280,
+    "sim": 9420,
+    "slurm": 5330,
     "starts": 800,
     "streaming": 350,
     "systems": 1600,

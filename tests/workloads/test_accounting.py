@@ -13,7 +13,7 @@ import pytest
 from jobwise.cli.main import run as cli
 from jobwise.errors import InputError
 from jobwise.slurm.read import documents
-from jobwise.slurm.read.jobs import OPTIONS, OTHERS
+from jobwise.slurm.read.asks import OPTIONS, OTHERS
 from jobwise.slurm.read.requests import by_line, options
 from jobwise.slurm.read.site import read as read_site
 from jobwise.workloads.accounting import forgiving, left_out, read

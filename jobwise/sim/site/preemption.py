@@ -26,14 +26,14 @@ from jobwise.sim.state import HEAP
 from jobwise.site import CANCELLED, STAYS, Site, preempt_dtype
 
 BY_PARTITION, BY_QOS = 1, 2  # `settings["preempt"]`
-PATIENCE = 10.0  # s beyond KillWait (MessageTimeout): a job that has stopped others stops no more before
+PATIENCE = 10  # s beyond KillWait (MessageTimeout): a job that has stopped others stops no more before
 SWEEP = 30.0  # s: so often the controller looks for jobs that are over their time, the grace time among it
 CLEARED = 0.035  # s from a stop to the main pass that the nodes ask for when they have cleared up
 TIMES = 3  # the list of candidates is gone through
 
 
 class Preemption(NamedTuple):
-    """Who may stop whom, and who is being stopped."""
+    """The jobs that may stop others, and those that are being stopped."""
 
     rule: np.ndarray  # [P or Q] of preempt_dtype: how jobs of a partition or QOS are stopped
     stops: np.ndarray  # [P or Q, P or Q] 1: jobs of the first may stop those of the second

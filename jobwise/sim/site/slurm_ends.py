@@ -253,5 +253,20 @@ def _will_run_later(slurm, ask, mask, n, until):
         if enough(ask, slurm.work.room):
             k = _picked(slurm, ask, slurm.work.later)
             if k > 0:
-                return k, last
+                return k, _last_on(slurm, i, k) if slurm.site.settings[0]["relevant"] else last
     return 0, np.inf
+
+
+@kernel
+def _last_on(slurm, n, k):
+    """Return the last end of slurm.work.ends[:n] that is on the nodes slurm.work.node[:k]."""
+    chosen = slurm.work.chosen
+    for x in range(len(chosen)):
+        chosen[x] = NOTHING
+    for i in range(k):
+        first = np.int64(slurm.work.node[i])
+        add_all(chosen, first, first + slurm.work.more[i] + 1)
+    x = n - 1
+    while x > 0 and (slurm.ledger.preempt.gone[slurm.work.ends[x]["job"]] or not _touches(slurm, x, chosen)):
+        x -= 1
+    return slurm.work.ends[x]["t"]

@@ -71,7 +71,8 @@ def plan(s, e, slurm, j, partition, count, n, now, since):
             continue  # among fewer nodes than the last time it could not start sooner (`plain`, in tests: try all the same)
         k, start = 0, np.inf
         if not _hopeless(slurm, ask):
-            until = later if later > 0.0 and not has_gpus and not exact else np.inf  # what is later is tried again then
+            cut = later > 0.0 and not has_gpus and not exact and not slurm.site.settings[0]["relevant"]
+            until = later if cut else np.inf  # what is later is tried again then
             k, start = will_run(s, e, slurm, ask, slurm.work.open_mask, n, now, until)
         last = start
         for y in range(len(slurm.work.tried)):

@@ -126,7 +126,7 @@ def reserved(w: Workload, text: str) -> Workload:
     length = _number(words[1], True, text)
     if not 0 < length < np.inf:
         raise InputError(f"--reserve {text!r}: {words[1]!r} is no length, {example}")
-    since, until = w.offset, w.offset + float((_started(w) + w.truth["runtime"]).max())
+    since, until = w.offset, w.offset + float((_started(w) + w.ends["runtime"]).max())
     at = (begin if begin.tzinfo else begin.replace(tzinfo=UTC)).timestamp()
     if not since - length < at <= until:
         first, last = (datetime.fromtimestamp(x, UTC).strftime("%Y-%m-%dT%H:%M") for x in (since, until))
@@ -144,7 +144,7 @@ def reserved(w: Workload, text: str) -> Workload:
 def _there(w: Workload, members: np.ndarray, begin: float, end: float) -> int:
     """Return how many jobs ran on some of the nodes [N] between two times, as recorded."""
     start = w.offset + _started(w)
-    then = (start < end) & (start + w.truth["runtime"] > begin)
+    then = (start < end) & (start + w.ends["runtime"] > begin)
     if "nodes" not in w.columns:
         return int(then.sum())
     own = set(np.asarray(w.cluster.known_site.names)[members])

@@ -138,7 +138,7 @@ class Change:
 
     @property
     def verdict_of_wait(self) -> str:
-        """Better or worse, of the mean wait, by its interval alone; else that it cannot be told."""
+        """Better or worse, of the mean wait, by its interval alone; else that there is no significant difference."""
         x = self.wait
         if np.isnan(x.low) or np.isnan(x.high):
             return FEW

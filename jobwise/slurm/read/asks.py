@@ -62,7 +62,7 @@ GONE = "{} jobs whose --nodelist names nodes that scontrol_node does not have: t
 
 
 def asks(a: Accounting, site: Known, capacity: np.ndarray, memory: bool) -> tuple[np.ndarray, np.ndarray, dict[str, int]]:
-    """(rows of ask_dtype, which one each job has [J], what is to be said of how many jobs); each one is read once. Raises
+    """(rows of ask_dtype, which one each job has [J], remarks, and on how many jobs); each one is read once. Raises
     InputError."""
     if a.has("SubmitLine"):
         line = a.columns["SubmitLine"]
@@ -97,8 +97,8 @@ def asks(a: Accounting, site: Known, capacity: np.ndarray, memory: bool) -> tupl
 
 
 def _ask(r: dict, site: Known, capacity: np.ndarray, memory: bool) -> tuple[tuple, str]:
-    """(a row of ask_dtype: what the line says as far as it goes, for the script may say more, else accounting; what is to be
-    said of it). Raises ValueError."""
+    """(a row of ask_dtype: what the line says as far as it goes, for the script may say more, else accounting; a
+    remark on it). Raises ValueError."""
     o, asked, got = options(r["SubmitLine"]), resources(r["ReqTRES"]), resources(r["AllocTRES"])
     amounts = list(by_accounting(asked, got, int(r["ReqCPUS"] or 0), r["ReqMem"], site.shared.unit))
     asks, remark = None, ""

@@ -118,6 +118,7 @@ def scheduler(known: dict[str, str]) -> np.ndarray:
     values["boot"] = float(boot) if (boot := known.get("boot_time", "")).isdigit() else 0.0
     values["epilog"] = said(known.get("epilog", "")) != "" and "defer" not in known.get("schedulerparameters", "")
     values["charged"] = known.get("accountingstorageenforce", "associations") != ""  # measured: docs/systems/slurm.md
+    values["relevant"] = _version(known) >= (25, 5)
     values["preempt"] = _preempt(known)
     words = known.get("preemptparameters", "") + known.get("schedulerparameters", "")
     values["youngest"] = "youngest_first" in words.lower()
@@ -128,6 +129,11 @@ def scheduler(known: dict[str, str]) -> np.ndarray:
         if name in PARAMETERS and text:
             _put(values, PARAMETERS[name], name, text)
     return values[0]
+
+
+def _version(known: dict[str, str]) -> tuple[int, ...]:
+    """(25, 11) of SLURM_VERSION = 25.11.2; (0,) where it is not known."""
+    return tuple(int(x) for x in known.get("slurm_version", "").split(".")[:2] if x.isdigit()) or (0,)
 
 
 def _preempt(known: dict[str, str]) -> int:

@@ -20,7 +20,7 @@ EVENTS = {
     "prio_pass": r"_decay_thread: PRIO: Decay factor()",
     "submit": rf"_slurm_rpc_submit_batch_(?:het_)?job: {JOB} ",
     "start_main": rf"sched: Allocate {JOB} NodeList=(\S+)",
-    "start_backfill": rf"_start_job: (?:BACKFILL: )?Started {JOB} in \S+ on (\S+)",
+    "start_backfill": rf"_start_job: (?:HETJOB: |BACKFILL: )?Started {JOB} in \S+ on (\S+)",
     "end": rf"_job_complete: {JOB} done",
     "stopped": rf"preempted {JOB} has been (killed|requeued)",
     "timeout": rf"Time limit exhausted for {JOB}",

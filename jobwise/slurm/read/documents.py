@@ -198,8 +198,8 @@ def partitions(text: str, where: str) -> list[dict[str, str]]:
 
 def _shared(x: dict) -> str:
     """NO, EXCLUSIVE or FORCE:2; before 25.05 whole nodes are no shares at all."""
-    if told := at(x, "partition", "oversubscribe"):
-        return told
+    if text := at(x, "partition", "oversubscribe"):
+        return text
     most, flags = at(x, "maximums", "shares"), at(x, "maximums", "oversubscribe", "flags")
     if most == "0":
         return "EXCLUSIVE"

@@ -72,7 +72,7 @@ def _unit(r: dict[str, str], parameters: str) -> int:
 @dataclass(frozen=True)
 class Sharing:
     """How jobs share nodes. `unit`: CPUs of a node that one job has together; `whole`: partitions whose jobs have whole nodes;
-    `times` [N]: how many jobs may have each CPU at once; `types` of GPUs of each node; `notes`: what is to be said of it."""
+    `times` [N]: how many jobs may have each CPU at once; `types` of GPUs of each node; `notes`: remarks."""
 
     unit: int = 1
     whole: frozenset[str] = frozenset()

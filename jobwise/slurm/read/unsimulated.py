@@ -208,13 +208,13 @@ def of_records(
 ) -> list[str]:
     """Return the keys of records that say something that is not simulated: the first of each, and how many records have one.
     `touched`: how many jobs are of the records of these names."""
-    seen: dict[str, list[tuple[str, str]]] = {}
+    rows_of: dict[str, list[tuple[str, str]]] = {}
     for r in records:
         first = next(iter(r.values()), "")
         for key, value in keys.ignored(r).items():
-            seen.setdefault(key, []).append((first, value))
+            rows_of.setdefault(key, []).append((first, value))
     out = []
-    for key, rows in seen.items():
+    for key, rows in rows_of.items():
         more = f" and {len(rows) - 1} more {name}" if len(rows) > 1 else ""
         jobs = f" ({touched([n for n, _ in rows]):,} jobs)" if touched else ""
         out.append(f"{key}={rows[0][1][:60]} of {rows[0][0]}{more}{jobs}")

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from jobwise.slurm.judge.open_loop import Check, _compare
-from jobwise.slurm.read.recording import Pass, RecordedStart
+from jobwise.slurm.read.recording import Pass, RecordedStart, RecordedStop
 
 NAMES = ("n0", "n1", "n2")
 
@@ -17,7 +17,8 @@ def a_run(*outcomes):
 
     about = SimpleNamespace(names=NAMES)
     key = SimpleNamespace(key=[0, 1, 2])
-    return SimpleNamespace(computed=computed, completing=lambda t: sets, site=about, r=key, _job=lambda row: row)
+    known = {"completing": lambda t: sets, "site": about, "r": key, "_job": lambda row: row, "stopped": {2}}
+    return SimpleNamespace(computed=computed, **known)
 
 
 def recorded(*starts):
@@ -38,3 +39,11 @@ def test_completing_nodes_that_explain_nothing_are_not_named():
     _compare(result, a_run([(0, (1,))], [(0, (1,))]), recorded((0, (1,)), (1, (2,))))
     assert (result.main.all, result.main.equal, result.main.explained) == (2, 1, 0) and result.completing == {}
     assert [(x.job, x.here, x.there, x.why) for x in result.differences] == [(1, "not started", "started on n2", "")]
+
+
+def test_stops_are_compared_by_job():
+    """Two jobs were stopped for others; the pass computed that one of them is."""
+    result, p = Check("r"), recorded()
+    p.stops.extend([RecordedStop(5.0, 2, True), RecordedStop(5.0, 1, False)])
+    _compare(result, a_run([]), p)
+    assert (result.stops.all, result.stops.equal) == (2, 1) and result.to_dict()["stops_equal"] == 1
