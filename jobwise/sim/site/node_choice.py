@@ -213,11 +213,12 @@ def choose(ask, mask, cells, weight, space, node, more):
     return pick(ask, cells, cells.free, weight, space, node, more) if measure(ask, mask, cells, space) else 0
 
 
-@kernel
+@inlined
 def of_types(slurm, ask, mask):
     """slurm.work.typed = the nodes of the set `mask` that have GPUs of the types that a job asks for."""
+    typed, sets, row = slurm.work.typed, slurm.site.sets, ask["types"]
     for x in range(len(mask)):
-        slurm.work.typed[x] = mask[x] & slurm.site.sets[ask["types"], x]
+        typed[x] = mask[x] & sets[row, x] if row > 0 else mask[x]
 
 
 @kernel

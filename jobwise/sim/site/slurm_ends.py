@@ -210,7 +210,7 @@ def will_run(s, e, slurm, ask, mask, n, now, until):
 def _will_run_later(slurm, ask, mask, n, until):
     """The same behind now, as the limits of running jobs say: a job that is over its limit counts as gone at that."""
     i, returned, origin, window, last = 0, 0, np.inf, 0.0 if is_exact(slurm) else GROUP, np.inf
-    need = np.int64(ask["tasks"]) * ask["cpus"] - slurm.work.room.sums[WHATEVER]
+    need, some_gone = np.int64(ask["tasks"]) * ask["cpus"] - slurm.work.room.sums[WHATEVER], slurm.ledger.preempt.size[0] > 0
     while i < n:
         gone = False
         while i < n:
@@ -222,7 +222,7 @@ def _will_run_later(slurm, ask, mask, n, until):
             i += 1
             if t > until and not gone:
                 return 0, np.inf
-            if not _touches(slurm, i - 1, mask) or slurm.ledger.preempt.gone[slurm.work.ends[i - 1]["job"]]:
+            if not _touches(slurm, i - 1, mask) or (some_gone and slurm.ledger.preempt.gone[slurm.work.ends[i - 1]["job"]]):
                 continue
             if t > until:
                 return 0, np.inf
@@ -245,7 +245,9 @@ def _will_run_later(slurm, ask, mask, n, until):
             if returned % BLOCK == 0 and returned + BLOCK <= i and _none_touches(slurm, returned, mask):
                 returned += BLOCK
                 continue
-            if _touches(slurm, returned, mask) and not slurm.ledger.preempt.gone[slurm.work.ends[returned]["job"]]:
+            if _touches(slurm, returned, mask) and not (
+                some_gone and slurm.ledger.preempt.gone[slurm.work.ends[returned]["job"]]
+            ):
                 take_away(slurm, ask, slurm.work.ends[returned]["job"])
             returned += 1
         if of_gpus(ask):
