@@ -519,3 +519,21 @@ def test_how_many_nodes_until(tmp_path):
     assert answer.startswith("wait<6m: it takes 2 more nodes beside the 2: the mean wait is 0.08")
     assert until(w, goal("wait<1h"), replicas=0) == ([], "wait<1h: the mean wait is 0.3 h now, no more nodes are needed.")
     assert "with 6 more nodes" in until(w, goal("longest<1m"), replicas=0)[1].replace("it takes 6", "with 6")
+
+
+def test_the_questions_as_commands(tmp_path, capsys):
+    nodes = [node(f"c{k}") for k in (1, 2)]
+    jobs = [job(k, 0, 0, 600, 4, mem="10M") for k in range(1, 9)]
+    folder = str(write(tmp_path / "s", jobs, nodes, [partition(nodes="c[1-2]")]))
+    assert cli(["slurm", "what-if", folder, "--until", "wait<6m", "--replicas", "0", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [c["name"] for c in told["changes"]] == ["+1 nodes", "+2 nodes"] and "2 more nodes" in told["answer"]
+    assert told["changes"][1]["node_hours"]["after"] == pytest.approx(4 * 1200 / 3600, rel=0.01)
+    words = ["--new", "PartitionName=one Nodes=c1", "--or", "move=cpus=4 to main", "--or", "nodes=2"]
+    assert cli(["slurm", "what-if", folder, *words, "--replicas", "0"]) == 0
+    out = capsys.readouterr().out
+    assert "one is new, and no job goes there" in out and "moved to partition main" in out and "node-hours" in out
+    assert cli(["slurm", "what-if", folder, "--until", "wait<6m", "--nodes", "2"]) == 2
+    assert "goes with no other change" in capsys.readouterr().err
+    assert cli(["slurm", "advise", "--folder", folder]) == 0
+    assert "no job waits there" in capsys.readouterr().out
