@@ -236,6 +236,8 @@ def place(tmp_path_factory):
     (folder / "folder" / "w.json").write_text(text)
     rows = [f"{300 * t},node{n},load,{10 + np.sin(t / 20) + (7 * t + n) % 5}" for n in range(2) for t in range(400)]
     (folder / "nodes.csv").write_text("\n".join(["time,node,metric,value", *rows]) + "\n")
+    failed = [f"{300 * t},node{t % 2}" for t in range(15, 400, 25)]
+    (folder / "failures.csv").write_text("\n".join(["time,node", *failed]) + "\n")
     write_site(folder / "site", jobs=300)
     steps = "  cut: {run: cut.cwl, in: {x: a}, out: [o]}\n  align: {run: align.cwl, scatter: x, in: {x: cut/o}, out: [o]}\n"
     head = "cwlVersion: v1.2\nclass: Workflow\nrequirements: [{class: ScatterFeatureRequirement}]\ninputs: {a: File}\noutputs: []\n"
