@@ -10,6 +10,7 @@ import numpy as np
 from jobwise.errors import InputError
 from jobwise.sim.site.node_choice import choice_of
 from jobwise.sim.site.node_sets import packed
+from jobwise.sim.site.preemption import preemption
 from jobwise.site import Site
 from jobwise.slurm.judge.moves import moved, reserved
 from jobwise.slurm.judge.site_lines import added, apply
@@ -83,6 +84,9 @@ def changed(
         w = stretch(w, 1 / demand)
     w = _ended(w)
     check(w)
+    site = w.cluster.known_site
+    if site.settings["preempt"][0] and lines and not preemption(site, 0, packed(site.sets)).stops.any():
+        w = replace(w, notes=w.notes | {"can be stopped for others, as PreemptMode, tiers and Preempt have it": 0})
     return w
 
 

@@ -466,10 +466,12 @@ def test_preemption_can_be_tried(tmp_path):
     lines = [
         "PreemptType=preempt/partition_prio",
         "PartitionName=long PreemptMode=CANCEL GraceTime=60",
-        "PartitionName=short PriorityTier=9",
+        "PartitionName=short PriorityTier=9 Nodes=ALL",
     ]
     site = changed(w, lines).cluster.site
-    assert site.settings["preempt"][0] == 1
+    assert site.settings["preempt"][0] == 1 and not changed(w, lines).notes
+    nobody = changed(w, lines[:1])
+    assert nobody.notes == {"can be stopped for others, as PreemptMode, tiers and Preempt have it": 0}
     assert site.partition_preempt["mode"].tolist() == [CANCELLED, STAYS] and site.partition_preempt["grace"].tolist() == [60, 0]
     assert changed(w, ["PreemptMode=REQUEUE"]).cluster.site.partition_preempt["mode"].tolist() == [REQUEUED, REQUEUED]
     named = changed(w, new=["QOS=low Priority=0", "QOS=high Priority=9 Preempt=low,normal"])
