@@ -83,6 +83,8 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
         np.minimum.at(first, table["array"][ask], eligible)
         eligible = np.where(limited, first[table["array"][ask]], eligible)
     limit = a.map(_limit, "TimelimitRaw")
+    if site.settings["preempt"][0]:
+        run, site = _whole_runs(a, site, run, limit, a.matches("^PREEMPTED", "State") & ~open_)
     app, works = a.distinct("JobName")
     work = _numbers([_work(x) for x in works])
     w = workload(
@@ -114,6 +116,17 @@ def _so_far(w: Workload, is_open: np.ndarray) -> Workload:
     jobs["start"] = jobs["submit"] + w.columns["wait"]
     jobs["end"] = np.where(is_open, np.nan, w.ends["end"])
     return replace(w, jobs=jobs)
+
+
+def _whole_runs(a: Accounting, site: Site, run: np.ndarray, limit: np.ndarray, cut: np.ndarray) -> tuple[np.ndarray, Site]:
+    """(run times [J], the site with a guess): jobs `cut` [J], which were cancelled for others, run for the share of their limits
+    that the rest has in the middle, and at least as long as they did."""
+    if not cut.any():
+        return run, site
+    share = float(np.median((run / np.maximum(limit, 1.0))[~cut])) if not cut.all() else 1.0
+    run = np.where(cut & (limit < UNLIMITED), np.maximum(run, share * limit), run)
+    text = f"{int(cut.sum()):,} jobs were cancelled for others: unhindered they run for {share:.0%} of their limits"
+    return run, replace(site, guesses=(*site.guesses, text))
 
 
 def _last_runs(a: Accounting) -> tuple[Accounting, int]:

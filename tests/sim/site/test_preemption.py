@@ -165,3 +165,14 @@ def test_nothing_is_lost_on_a_busy_site(tmp_path):
     assert np.cumsum(d[order]).max() <= 16
     wait, high = r.jobs["start"] - r.jobs["submit"], w.jobs["partition"] == list(w.names["partition"].values()).index("high")
     assert wait[high].mean() < wait[~high].mean()
+
+
+def test_a_job_that_was_cancelled_for_another_has_the_usual_share_of_its_limit(tmp_path):
+    """The others ran for half of their limits; the cancelled one, cut after 60 s of a limit of 10 minutes, is taken to need 300 s."""
+    jobs = [job(k, 0, 0, 600, limit=20, Partition="low") for k in (1, 2, 3)]
+    jobs.append(job(4, 0, 0, 60, limit=10, Partition="low", State="PREEMPTED"))
+    w = read(write(tmp_path / "s", jobs, partitions=tiers("CANCEL"), **TIERS))
+    assert w.truth["runtime"].tolist() == [600, 600, 600, 300]
+    assert any(
+        "1 jobs were cancelled for others: unhindered they run for 50% of their limits" in x for x in w.cluster.site.guesses
+    )
