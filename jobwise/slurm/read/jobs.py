@@ -119,8 +119,8 @@ def _so_far(w: Workload, is_open: np.ndarray) -> Workload:
 
 
 def _whole_runs(a: Accounting, site: Site, run: np.ndarray, limit: np.ndarray, cut: np.ndarray) -> tuple[np.ndarray, Site]:
-    """(run times [J], the site with a guess): jobs `cut` [J], which were cancelled for others, run for the share of their limits
-    that the rest has in the middle, and at least as long as they did."""
+    """(run times [J], the site with a guess): jobs `cut` [J], which were cancelled for others, run for the median share of
+    limits of the rest, and at least as long as they did."""
     if not cut.any():
         return run, site
     share = float(np.median((run / np.maximum(limit, 1.0))[~cut])) if not cut.all() else 1.0
