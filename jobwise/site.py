@@ -68,6 +68,7 @@ association_dtype = np.dtype(
 )
 # Whether and how jobs of a partition, or of a QOS, are stopped for jobs that come before them (`settings["preempt"]`).
 STAYS, CANCELLED, REQUEUED = range(3)
+BY_PARTITION, BY_QOS = 1, 2  # `settings["preempt"]`; 0: jobs are not stopped for others
 preempt_dtype = np.dtype(
     [
         ("mode", "i1"),

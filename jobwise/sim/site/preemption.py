@@ -23,9 +23,8 @@ from jobwise.sim.site.slurm_ends import as_now, take_away
 from jobwise.sim.site.slurm_limits import count
 from jobwise.sim.site.slurm_time import floored, whole
 from jobwise.sim.state import HEAP
-from jobwise.site import CANCELLED, STAYS, Site, preempt_dtype
+from jobwise.site import BY_PARTITION, BY_QOS, CANCELLED, STAYS, Site, preempt_dtype
 
-BY_PARTITION, BY_QOS = 1, 2  # `settings["preempt"]`
 PATIENCE = 10  # s beyond KillWait (MessageTimeout): a job that has stopped others stops no more before
 SWEEP = 30.0  # s: so often the controller looks for jobs that are over their time, the grace time among it
 CLEARED = 0.035  # s from a stop to the main pass that the nodes ask for when they have cleared up

@@ -15,9 +15,9 @@ from jobwise.sim.memory.loglinear import linear
 from jobwise.sim.memory.memory import expect_job, note_advance
 from jobwise.sim.site.multifactor import priority
 from jobwise.sim.spans import count
+from jobwise.site import BY_QOS
 
 OWN = -2  # the order of Slurm itself
-BY_QOS = 2  # `settings["preempt"]`
 
 
 class SiteOrder(NamedTuple):

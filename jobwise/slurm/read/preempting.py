@@ -6,11 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from jobwise.site import CANCELLED, REQUEUED, STAYS, Site, preempt_dtype
+from jobwise.site import BY_QOS, CANCELLED, REQUEUED, STAYS, Site, preempt_dtype
 from jobwise.slurm.read.text import said, seconds
 from jobwise.slurm.read.unsimulated import UNSIMULATED
 
 MODES = {"REQUEUE": REQUEUED, "CANCEL": CANCELLED}
+IGNORED = {  # words of a PreemptMode -> what is done without them
+    "SUSPEND": "its jobs are not stopped",
+    "PRIORITY": "its jobs are stopped for those of less priority too",
+    "WITHIN": "jobs of the same QOS do not stop each other",
+}
 OF_ALL = ("", "CLUSTER", "CLUSTER_GLOBAL")  # the mode of the configuration counts
 
 
@@ -23,13 +28,13 @@ def with_preemption(site: Site, queues: list[dict], qos: list[dict], known: dict
     rows = [_row(q.get("PreemptMode", ""), q.get("GraceTime", ""), x, every) for q, x in zip(qos, own, strict=True)]
     names = [q["Name"] for q in qos]
     preempts = np.array([[n in said(q.get("Preempt", "")).split(",") for n in names] for q in qos], np.uint8)
-    by_qos = site.settings["preempt"][0] == 2
+    by_qos = site.settings["preempt"][0] == BY_QOS
     modes = [q.get("PreemptMode", "") for q in qos] if by_qos else [r.get("PreemptMode", "") for r in queues]
     whose = names if by_qos else [r["PartitionName"] for r in queues]
-    left = [n for n, m in zip(whose, modes, strict=True) if _suspends(_mode(m, every))]
-    if left and site.settings["preempt"][0]:
-        text = f"{UNSIMULATED}PreemptMode=SUSPEND of {left[0]} ({len(left)}): its jobs are not stopped"
-        site = replace(site, guesses=(*site.guesses, text))
+    for word, what in IGNORED.items() if site.settings["preempt"][0] else ():
+        if left := [n for n, m in zip(whose, modes, strict=True) if word in _mode(m, every).split(",")]:
+            text = f"{UNSIMULATED}PreemptMode={word} of {left[0]} ({len(left)}): {what}"
+            site = replace(site, guesses=(*site.guesses, text))
     return replace(
         site,
         partition_preempt=np.array(partitions, preempt_dtype),
@@ -41,10 +46,6 @@ def with_preemption(site: Site, queues: list[dict], qos: list[dict], known: dict
 def _mode(text: str, every: str) -> str:
     own = text.strip().upper()
     return every.upper() if own in OF_ALL else own
-
-
-def _suspends(mode: str) -> bool:
-    return "SUSPEND" in mode
 
 
 def _row(mode: str, grace: str, exempt: float, every: str) -> tuple[int, float, float]:
