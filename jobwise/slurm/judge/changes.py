@@ -14,7 +14,7 @@ from jobwise.sim.site.preemption import preemption
 from jobwise.site import Site
 from jobwise.slurm.judge.moves import moved, reserved
 from jobwise.slurm.judge.site_lines import added, apply
-from jobwise.slurm.read.startable import check
+from jobwise.slurm.read.startable import check, limit_of_qos
 from jobwise.workload import Workload
 from jobwise.workloads.transform import ended_at, limited, stretch
 
@@ -98,11 +98,7 @@ def _ended(w: Workload) -> Workload:
     """The jobs with the time that their partitions and QOS let them have at most, at which they end; noted with counts."""
     site, queues = w.cluster.known_site, w.cluster.known_site.queues[w.jobs["partition"]]
     most = np.where(queues >= 0, site.partitions["max_time"][queues], 0.0).max(axis=1)
-    if len(site.qos):
-        own = w.jobs["queue"]
-        known = (own >= 0) & (own < len(site.qos))
-        most = np.minimum(most, np.where(known, site.qos["max_wall"][np.where(known, own, 0)], np.inf))
-    return ended_at(w, most)
+    return ended_at(w, np.minimum(most, limit_of_qos(w, site.qos["max_wall"])[0]))
 
 
 def _resized(w: Workload, more: int) -> Workload:

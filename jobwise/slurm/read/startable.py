@@ -47,17 +47,23 @@ def never(w: Workload) -> Iterator[tuple[str, np.ndarray]]:
             yield f"the limits of association {a}", bad
     if (bad := (site.licence_asks[site.asks["licences"][jobs["ask"]]] > site.licences).any(axis=1)).any():
         yield "the number of licences", bad
-    for row in _qos_of(w):
-        if not (row >= 0).any():
-            continue
-        own = site.qos[np.maximum(row, 0)]
-        for what, bad in (
-            ("MaxWall", jobs["walltime"] > own["max_wall"]),
-            *((f"the limit on {name} of all jobs", least[:, i] > own["all"][:, i]) for i, name in enumerate(LIMITS)),
-            *((f"the limit on {name} of a user", least[:, i] > own["user"][:, i]) for i, name in enumerate(LIMITS)),
-        ):
-            if (bad := bad & (row >= 0)).any():
-                yield f"{what} of QOS {site.qos_names[row[int(np.argmax(bad))]]}", bad
+    for what, limit, need in (
+        ("MaxWall", site.qos["max_wall"], jobs["walltime"]),
+        *((f"the limit on {name} of all jobs", site.qos["all"][:, i], least[:, i]) for i, name in enumerate(LIMITS)),
+        *((f"the limit on {name} of a user", site.qos["user"][:, i], least[:, i]) for i, name in enumerate(LIMITS)),
+    ):
+        most, row = limit_of_qos(w, limit)
+        if (bad := need > most).any():
+            yield f"{what} of QOS {site.qos_names[row[int(np.argmax(bad))]]}", bad
+
+
+def limit_of_qos(w: Workload, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of the same limit of every QOS [Q], ([J] the one of each job, inf: none; [J] the row of its QOS). A limit of the
+    partition's QOS replaces that of the job's own."""
+    own, partition = _qos_of(w)
+    limit = np.append(limit, np.inf)  # of no QOS
+    row = np.where(np.isfinite(limit[partition]), partition, own)
+    return limit[row], row
 
 
 def _qos_of(w: Workload) -> Iterator[np.ndarray]:

@@ -351,6 +351,17 @@ def test_a_shorter_limit_of_a_partition_ends_jobs_at_it_and_counts_them(site):
     assert w.notes[text] == int((longer & there).sum()) and f"{int(cut.sum()):,} of them end at it" in text
 
 
+def test_a_shorter_limit_of_the_qos_of_a_partition_ends_jobs_at_it(tmp_path):
+    """Jobs of 600 s have QOS normal; the QOS of partition long lets its jobs have 300 s, and replaces what normal says."""
+    nodes = [node("c1"), node("c2")]
+    qos = [{"Name": "part"}]
+    jobs = [job(1, 0, 0, 600, Partition="long"), job(2, 0, 0, 600, node="c2", Partition="other")]
+    parts = [partition("long", "c1", QoS="part"), partition("other", "c2")]
+    w = read(write(tmp_path / "s", jobs, nodes, parts, qos))
+    assert changed(w, ["QOS=part MaxWall=00:05:00"]).truth["runtime"].tolist() == [300, 600]
+    assert changed(w, ["QOS=normal MaxWall=00:08:00", "QOS=part MaxWall=00:09:00"]).truth["runtime"].tolist() == [540, 480]
+
+
 def test_a_partition_gets_other_nodes(site):
     s = site.cluster.known_site
     name, names = s.partition_names[0], s.names
