@@ -132,7 +132,7 @@ def _whole_runs(a: Accounting, site: Site, run: np.ndarray, limit: np.ndarray, c
 def _last_runs(a: Accounting) -> tuple[Accounting, int]:
     """(the rows, where a job that was preempted and requeued has one: its last run, submitted as the first; how many runs that
     leaves out)."""
-    numbers, stopped = numbers_of(a), a.matches("^(PREEMPTED|REQUEUED)", "State")
+    numbers, stopped = numbers_of(a), a.matches("^PREEMPTED", "State")
     same = np.append(numbers[1:] == numbers[:-1], False)  # of the next row
     gone = stopped & same
     if not gone.any():

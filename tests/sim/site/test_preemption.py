@@ -137,11 +137,25 @@ def test_runs_of_a_job_that_was_requeued_are_one_job(tmp_path):
     assert len(w) == 2 and w.jobs["submit"].tolist() == [0, 100]
     assert any("1 runs of jobs that were preempted and requeued" in x for x in w.cluster.site.guesses)
     assert len(read(write(tmp_path / "t", jobs, partitions=tiers()))) == 3
+    jobs[0] |= {"State": "REQUEUED"}  # by its user, or because a node failed
+    assert len(read(write(tmp_path / "u", jobs, partitions=tiers(), **TIERS))) == 3
 
 
 def test_suspension_is_named(tmp_path):
     folder = write(tmp_path / "s", [job(1, 0, 0, 60, Partition="low")], partitions=tiers("SUSPEND,GANG"), **TIERS)
     assert not_simulated(read(folder)) == ["PreemptMode=SUSPEND of low (1): its jobs are not stopped"]
+
+
+def test_conditions_of_a_preemption_mode_are_named(tmp_path):
+    config = TIERS | {"PreemptMode": "CANCEL,PRIORITY"}
+    folder = write(tmp_path / "s", [job(1, 0, 0, 60, Partition="low")], partitions=tiers(""), **config)
+    assert not_simulated(read(folder)) == [
+        "PreemptMode=PRIORITY of low (1): its jobs are stopped for those of less priority too"
+    ]
+    qos = [{"Name": "low", "Preempt": "low", "PreemptMode": "within,cancel"}]
+    config = {"PreemptType": "preempt/qos", "PreemptMode": "CANCEL"}
+    folder = write(tmp_path / "t", [job(1, 0, 0, 60, QOS="low")], [node("c1")], [partition()], qos, **config)
+    assert not_simulated(read(folder)) == ["PreemptMode=WITHIN of low (1): jobs of the same QOS do not stop each other"]
 
 
 def test_nothing_is_lost_on_a_busy_site(tmp_path):
