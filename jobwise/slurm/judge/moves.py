@@ -11,16 +11,17 @@ from datetime import UTC, datetime
 import numpy as np
 
 from jobwise.errors import InputError, unknown
+from jobwise.policies.parts import SECONDS
 from jobwise.site import closure_dtype
 from jobwise.slurm.judge.site_lines import members_of
 from jobwise.slurm.read.closures import AHEAD_S
-from jobwise.slurm.read.text import nodes, seconds
+from jobwise.slurm.read.text import seconds
+from jobwise.slurm.read.unsimulated import names_in
 from jobwise.workload import Workload
 
 Compare = Callable[[np.ndarray, float], np.ndarray]
 ORDERS: dict[str, Compare] = {"<=": operator.le, ">=": operator.ge, "!=": operator.ne, "<": operator.lt, ">": operator.gt}
 ORDERS |= {"=": operator.eq}
-UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 NAMED = {"partition": "partition", "user": "user", "account": "group", "qos": "queue"}
 COUNTED: dict[str, Callable[[Workload], np.ndarray]] = {
     "time": lambda w: w.jobs["walltime"],
@@ -105,8 +106,8 @@ def _meets(w: Workload, condition: str, text: str) -> np.ndarray:
 def _number(text: str, is_time: bool, where: str) -> float:
     """A number, or a time: 2h, 30m, 1-00:00:00. Raises InputError."""
     try:
-        if is_time and text[-1:] in UNITS:
-            return float(text[:-1]) * UNITS[text[-1]]
+        if is_time and text[-1:] in SECONDS:
+            return float(text[:-1]) * SECONDS[text[-1]]
         return seconds(text) if is_time else float(text)
     except ValueError:
         raise InputError(f"--move {where!r}: {text!r} is no {'time' if is_time else 'number'}") from None
@@ -148,17 +149,10 @@ def _there(w: Workload, members: np.ndarray, begin: float, end: float) -> int:
     if "nodes" not in w.columns:
         return int(then.sum())
     own = set(np.asarray(w.cluster.known_site.names)[members])
-    on = [i for i, text in w.names.get("nodes", {}).items() if not own.isdisjoint(_named(text))]
+    on = [i for i, text in w.names.get("nodes", {}).items() if not own.isdisjoint(names_in(text))]
     return int((then & np.isin(w.columns["nodes"], on)).sum())
 
 
 def _started(w: Workload) -> np.ndarray:
     """[J] s: when the jobs started, as recorded; where that is not known, when they came."""
     return w.jobs["submit"] + np.asarray(w.columns.get("wait", 0.0), float)
-
-
-def _named(text: str) -> list[str]:
-    try:
-        return nodes(text)
-    except ValueError:
-        return []

@@ -11,12 +11,12 @@ import numpy as np
 from jobwise.compare.comparison import hours
 from jobwise.compare.windows import shake_for
 from jobwise.errors import InputError
+from jobwise.policies.parts import SECONDS
 from jobwise.slurm.judge.changes import changed
 from jobwise.slurm.judge.what_if import Change, Replays, against, replays
 from jobwise.workload import Workload
 
 MOST = 4  # times the nodes of the site are added at most
-UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 MEASURES: dict[str, tuple[Callable[[Replays], float], str]] = {  # name -> how it is measured, in words
     "wait": (lambda r: r.wait, "the mean wait"),
     "p95": (lambda r: r.p95, "the wait that 95 % of the jobs stay below"),
@@ -44,7 +44,7 @@ def goal(text: str) -> Goal:
     if parts is None or parts[1] not in MEASURES or bool(parts[3]) == (parts[1] == "slowdown"):
         raise InputError(f"--until {text!r}: one of {', '.join(MEASURES)} below a value is expected: 'wait<1h', 'slowdown<10'")
     try:
-        below = float(parts[2]) * UNITS.get(parts[3], 1.0)
+        below = float(parts[2]) * SECONDS.get(parts[3], 1.0)
     except ValueError:
         raise InputError(f"--until {text!r}: {parts[2]!r} is no number") from None
     return Goal(parts[1], below, text.strip())

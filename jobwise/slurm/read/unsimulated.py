@@ -190,6 +190,7 @@ LINES = {  # pattern of a SubmitLine -> what of it is not simulated
     r"\s(?:-S[\s=]?\d+|--core-spec[=\s]|--thread-spec[=\s])": "--core-spec",
     r"\s(?:-s\s|--oversubscribe\b)": "--oversubscribe",
     r"\s--contiguous\b": "--contiguous",
+    r"\s--time-min[=\s]": "--time-min",
     r"\s--spread-job\b": "--spread-job",
     r"\s--use-min-nodes\b": "--use-min-nodes",
     r"\s--(?:mincpus|tmp)[=\s]": "--mincpus and --tmp",
@@ -228,12 +229,13 @@ def jobs_of(a: Accounting, column: str) -> Callable[[list[str]], int]:
     def touched(names: list[str]) -> int:
         which, texts = a.distinct(column)
         count, wanted = np.bincount(which, minlength=len(texts)), set(names)
-        return sum(int(n) for n, text in zip(count, texts, strict=True) if not wanted.isdisjoint(_names(text)))
+        return sum(int(n) for n, text in zip(count, texts, strict=True) if not wanted.isdisjoint(names_in(text)))
 
     return touched
 
 
-def _names(text: str) -> list[str]:
+def names_in(text: str) -> list[str]:
+    """Return the nodes that a list names; a text that is none stays whole."""
     try:
         return nodes(text)
     except ValueError:

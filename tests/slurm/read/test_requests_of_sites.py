@@ -11,7 +11,7 @@ from small_sites import job, node, partition, write
 
 import jobwise as jw
 from jobwise.slurm.read.requests import types_of
-from jobwise.slurm.read.site import read
+from jobwise.slurm.read.site import not_simulated, read
 
 
 def starts(folder, by=None):
@@ -127,6 +127,11 @@ def test_dependencies_that_are_not_simulated_are_named(tmp_path):
     jobs = [job(k + 1, 0, 0, 60, line=f"sbatch -n 1 {x}") for k, x in enumerate(lines)]
     text = "\n".join(read(write(tmp_path / "s", jobs)).cluster.site.guesses)
     assert "--dependency=after (the begin of a job) of 2 jobs" in text and "? (any one suffices) of 1 jobs" in text
+
+
+def test_a_shortest_time_is_named(tmp_path):
+    jobs = [job(1, 0, 0, 60, line="sbatch --time-min=10 -n 1 run.sh"), job(2, 0, 0, 60, line="sbatch --time=10 -n 1 run.sh")]
+    assert not_simulated(read(write(tmp_path / "s", jobs))) == ["--time-min of 1 jobs"]
 
 
 def test_parts_of_a_heterogeneous_job_start_together(tmp_path):
