@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations, islice
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from jobwise.sim.site.node_sets import NOTHING, members, packed
 from jobwise.sim.site.slurm_ends import take_free
 from jobwise.sim.state import State, allocate, runs_for
 from jobwise.site import LIMITS
-from jobwise.slurm.read.recording import Pass, RecordedPlan, RecordedStart, RecordedStop, Recording
+from jobwise.slurm.read.recording import Pass, RecordedPlan, Recording
 from jobwise.workload import in_order
 
 COMPLETING_S = 0.1  # a node that has lost a job so shortly before a pass may still be completing
@@ -189,18 +191,20 @@ class RecordedRun:
         if not slurm_loop.begin(s, 0, self.slurm, j, p, k, np.zeros(len(LIMITS))):
             raise InputError(f"{self.r.workload.name}: the recorded start of job {self._job(row)} is not possible here")
 
+    def stop(self, t: float, row: int, requeued: bool) -> None:
+        """Stop a job for another as it was recorded."""
+        self.to(t)
+        preemption.put_back_or_end(self.s, 0, self.slurm, int(self.place[row]), t, requeued)
+
     def carry_on(self, p: Pass) -> None:
         """Carry out what was recorded of a pass."""
         self.computed(p)
         slurm_loop.see_released(self.s, 0, self.slurm)
         rank = self.left.copy()
-        happened: list[RecordedStart | RecordedStop] = [*p.starts, *p.stops]
-        for x in sorted(happened, key=lambda x: x.time):
-            if isinstance(x, RecordedStop):
-                self.to(x.time)
-                preemption.put_back_or_end(self.s, 0, self.slurm, int(self.place[x.row]), x.time, x.requeued)
-            else:
-                self.start(x.time, x.row, x.nodes)
+        starts = [(x.time, partial(self.start, x.time, x.row, x.nodes)) for x in p.starts]
+        stops = [(x.time, partial(self.stop, x.time, x.row, x.requeued)) for x in p.stops]
+        for _, happen in sorted([*starts, *stops], key=itemgetter(0)):
+            happen()
         self.slurm.work.completing[:] = 0
         self.planned(p)
         self.slurm.work.room.rank[:], self.slurm.work.room.ranked[:] = rank, ~NOTHING

@@ -146,11 +146,11 @@ def _row(site: Site, names: Sequence[str], text: str, keys: dict[str, Put | None
 
 
 def _put_all(site: Site, row: int, values: dict[str, str], keys: dict[str, Any], text: str) -> None:
-    known = {k.lower(): k for k in keys}
+    spelling = {k.lower(): k for k in keys}
     for key, value in values.items():
-        if key.lower() not in known:
+        if key.lower() not in spelling:
             raise unknown("key", key, list(keys), f"{text!r}: ")
-        put = keys[known[key.lower()]]
+        put = keys[spelling[key.lower()]]
         try:
             if put:
                 put(site, row, value)
