@@ -120,14 +120,18 @@ settings_dtype = np.dtype(
         ("memory", "i1"),  # is memory handed out?
         ("preempt", "i1"),  # jobs stop others: 0 none, 1 those of partitions of a lower tier, 2 those of QOS that theirs names
         ("youngest", "i1"),  # the job that started last is stopped first; else the one of the lowest priority and fewest nodes
-        ("relevant", "i1"),  # a plan begins when the last running job on its nodes ends (25.05 and later); else with its group
+        ("version", "i4"),  # of Slurm, 260503 for 26.05.3: cycles follow other rules from version to version (below)
         ("requeue_delay", "f8"),  # s that a requeued job waits at least
         ("charged", "i1"),  # are jobs charged when they end? Else a pass charges those that run then, and no others
     ],
     align=True,
 )
+WINDOWED = 241100  # from this version on a try of a cycle looks among the ends from its begin to the next try; before from now
+ENDED = 250500  # what ends at the begin of a try is gone by then; before what ends sooner
+RELEVANT = 250501  # a plan begins when the last running job on its nodes ends; before with its group
+ONE_NODE = 260500  # a job of one node takes the first that suffices; before that with the fewest CPUs to spare
 STOCK = {  # Slurm's own
-    "backfill": 1, "charged": 1, "max_age": 7 * 86_400.0, "half_life": 7 * 86_400.0, "calc_period": 300.0,
+    "version": 220508, "backfill": 1, "charged": 1, "max_age": 7 * 86_400.0, "half_life": 7 * 86_400.0, "calc_period": 300.0,
     "fair_tree": 1, "loop": 1.0, "batch_delay": 3.0, "sched_interval": 60.0, "depth": 100.0, "bf_interval": 30.0,
     "bf_window": 86_400.0, "bf_resolution": 60.0, "bf_max_test": 500.0, "bf_max_user": inf, "kill_wait": 30.0,
     "bf_max_array": 20.0, "requeue_delay": 121.0, "look_phase": 0.5, "cycle_phase": 0.75, "price_phase": 300.0,

@@ -17,6 +17,7 @@ import numpy as np
 from jobwise.compiled import inlined, kernel
 from jobwise.sim.site.node_room import (
     CPUS,
+    FIRST,
     GPUS,
     HAD,
     MEMORY,
@@ -143,6 +144,19 @@ def _smallest(space, free, run, cpus, gpus):
     return best
 
 
+@kernel
+def _first(space, free, weight, runs, cpus, gpus, node, more):
+    """node[0] = the first of the lightest nodes that hold all of a job; 1, or 0 where none does."""
+    found, lightest = 0, np.int64(0)
+    for x in range(space.run[runs]):
+        i, c = space.first[x], space.cell[x]
+        heavy = weight[i] * RANKS + space.rank[i]
+        if space.have[c] >= cpus and free[c, GPUS] >= gpus and (found == 0 or heavy < lightest):
+            found, lightest = 1, heavy
+            node[0], more[0] = i, 0
+    return found
+
+
 @inlined
 def _entered(node, more, k, first, count):
     """Enter `count` nodes from `first` on behind the k entries so far; how many there are then."""
@@ -159,6 +173,8 @@ def _pick(ask, cells, free, weight, space, node, more):
     cpus, least = np.int64(ask["tasks"]) * ask["cpus"], np.int64(max(ask["nodes"], 1))
     most, gpus, k = np.int64(ask["most"] if ask["most"] > 0 else max(ask["tasks"], least)), np.int64(ask["gpus"]), 0
     taken = np.int64(0)
+    if space.sums[FIRST] and most == 1:
+        return _first(space, free, weight, runs, cpus, gpus, node, more)
     while (cpus > 0 or least > 0 or gpus > 0) and taken < most:
         run, suffices = _best(space, runs, cpus, least, gpus, weight)
         if run < 0:

@@ -17,7 +17,7 @@ from jobwise.sim.spans import at
 
 CPUS, MEMORY, GPUS = range(3)
 RANKS = 256  # of nodes of one weight
-HAD, NODES, WHATEVER, RANKED, SEARCH = range(5)  # of `Room.sums`
+HAD, NODES, WHATEVER, RANKED, SEARCH, FIRST = range(6)  # of `Room.sums`
 
 
 @inlined
@@ -66,8 +66,8 @@ class Room(NamedTuple):
     offered: np.ndarray  # [W] those of them that it may use
     usable: np.ndarray  # [W] the cells of which some CPUs are to be had
     mask: np.ndarray  # [W] the nodes that it may use
-    sums: np.ndarray  # [5] HAD: CPUs to be had, NODES: usable nodes, WHATEVER: free CPUs of whatever use,
-    # RANKED: nodes have been ranked, SEARCH: searches so far
+    sums: np.ndarray  # [6] HAD: CPUs to be had, NODES: usable nodes, WHATEVER: free CPUs of whatever use,
+    # RANKED: nodes have been ranked, SEARCH: searches so far, FIRST: a job of one node takes the first that suffices
     first: np.ndarray  # [N] stretches: the first node,
     until: np.ndarray  # [N] the node behind the last,
     cell: np.ndarray  # [N] the cell
@@ -78,11 +78,12 @@ class Room(NamedTuple):
     ranked: np.ndarray  # [W] nodes that may have one other than the last
 
 
-def rooms(nodes: int) -> Room:
-    """Return room for `nodes` nodes."""
+def rooms(nodes: int, at_first: bool = False) -> Room:
+    """Return room for `nodes` nodes; `at_first`: a job of one node takes the first that suffices."""
     have, usable_nodes, asked, first, until, cell, cpus, cards = np.zeros((8, nodes), np.int64)
     vacant, offered, mask, usable_cells, ranked = np.zeros((5, -(-nodes // BITS)), np.uint64)
-    sums, rank, run = np.zeros(5, np.int64), np.full(nodes, RANKS - 1), np.zeros(nodes + 1, np.int64)
+    sums, rank, run = np.zeros(6, np.int64), np.full(nodes, RANKS - 1), np.zeros(nodes + 1, np.int64)
+    sums[FIRST] = at_first
     return Room(
         have, usable_nodes, asked, vacant, offered, usable_cells, mask, sums, first, until, cell, run, cpus, cards, rank, ranked
     )

@@ -8,7 +8,7 @@ from jobwise.compiled import inlined, kernel
 from jobwise.sim.lists.conservative import copy_row
 from jobwise.sim.site.closures import nodes_of
 from jobwise.sim.site.node_sets import NOTHING, add_all
-from jobwise.sim.site.slurm_time import floored, is_exact, plan_end, planned_from, resolution
+from jobwise.sim.site.slurm_time import floored, is_exact, is_windowed, plan_end, planned_from, resolution
 
 WORDS = 32  # of node sets that are compared at once
 
@@ -104,7 +104,8 @@ def overlaps(slurm, count, start, end, k):
 @kernel
 def left_open(slurm, partition, count, at, begin, limit):
     """slurm.work.open_mask = the nodes of slurm.work.mask that are kept for no job from begin to begin + limit; record `at`
-    holds begin. Returns when another node of the partition, whether it suits the job or not, is next left open; 0: never."""
+    holds begin. Returns when another node of the partition, whether it suits the job or not, is next left open; 0: never. From
+    24.11 on it may be a time behind the job's end, and none is left open then."""
     later, mask, left, every, exact = 0.0, slurm.work.mask, slurm.work.open_mask, slurm.work.chosen, is_exact(slurm)
     own = slurm.work.own
     if exact and at + 1 < count:
@@ -117,6 +118,8 @@ def left_open(slurm, partition, count, at, begin, limit):
         if later == 0.0 and i + 1 < count:
             later = _offers(slurm, i, every)
         if slurm.work.begin[i] > begin + limit or (exact and slurm.work.begin[i] >= begin + limit):
+            if later == 0.0 and i + 2 < count and is_windowed(slurm):
+                later = slurm.work.until[i + 1]
             break
         some = NOTHING
         for x in range(len(mask)):

@@ -14,8 +14,9 @@ from jobwise.sim.site.closures import out_of_service
 from jobwise.sim.site.node_choice import of_types, pick
 from jobwise.sim.site.node_room import CPUS, WHATEVER, again, cell_of, enough, look_at, measure, of_gpus, rank, settle, unranked
 from jobwise.sim.site.node_sets import BITS, NOTHING, add_all, next_in, ones
-from jobwise.sim.site.slurm_time import floored, is_exact, whole
+from jobwise.sim.site.slurm_time import floored, is_exact, is_windowed, whole
 from jobwise.sim.state import HEAP
+from jobwise.site import ENDED, RELEVANT
 
 BLOCK = 16  # running jobs whose nodes are looked at together
 
@@ -180,37 +181,53 @@ def _picked(slurm, ask, free):
 
 
 @kernel
-def will_run(s, e, slurm, ask, mask, n, now, until):
-    """(nodes chosen into slurm.work.node, when the job could start on nodes of the mask); none, or not by `until`: (0, inf)."""
+def will_run(s, e, slurm, ask, mask, n, now, begin, until):
+    """(nodes chosen into slurm.work.node, when the job could start on nodes of the mask); none, or not by `until`: (0, inf).
+    From 24.11 on what ends before `begin` is gone."""
     settle(slurm)
     of_types(slurm, ask, mask)
     if of_gpus(ask):
         if is_exact(slurm):
             unranked(slurm.work.room, mask)
         rank(ask, slurm.work.typed, slurm.work.cells, slurm.work.cells.free, slurm.work.room)
-    if measure(ask, slurm.work.typed, slurm.work.cells, slurm.work.room):
+    windowed, first = is_windowed(slurm), 0
+    if measure(ask, slurm.work.typed, slurm.work.cells, slurm.work.room) and not (windowed and begin > now):
         k = _picked(slurm, ask, slurm.work.cells.free)
         if k > 0:
             return k, now
-    if slurm.ledger.preempt.size[0] > 0:  # as if those that it may stop were gone
+    if windowed or slurm.ledger.preempt.size[0] > 0:  # as if those that it may stop were gone
         for i in range(slurm.ledger.preempt.size[0]):
             take_away(slurm, ask, slurm.ledger.preempt.row[i])
+        first = _take_ended(slurm, ask, mask, n, begin) if windowed else 0
         if of_gpus(ask):
             rank(ask, slurm.work.typed, slurm.work.cells, slurm.work.later, slurm.work.room)
         k = _picked(slurm, ask, slurm.work.later) if enough(ask, slurm.work.room) else 0
         if k > 0:
             as_now(slurm)
             return k, now
-    k, t = _will_run_later(slurm, ask, mask, n, until)
+    k, t = _will_run_later(slurm, ask, mask, first, n, until)
     as_now(slurm)
     return k, _free_at(slurm, t, now)
 
 
 @kernel
-def _will_run_later(slurm, ask, mask, n, until):
-    """The same behind now, as the limits of running jobs say: a job that is over its limit counts as gone at that."""
-    i, returned, origin, window, last = 0, 0, np.inf, 0.0 if is_exact(slurm) else GROUP, np.inf
+def _take_ended(slurm, ask, mask, n, begin):
+    """Take the running jobs away that have ended by begin; how many these are."""
+    i, at = 0, begin if slurm.site.settings[0]["version"] >= ENDED else begin - 1.0
+    while i < n and slurm.work.ends[i]["t"] <= at:
+        if _touches(slurm, i, mask) and not slurm.ledger.preempt.gone[slurm.work.ends[i]["job"]]:
+            take_away(slurm, ask, slurm.work.ends[i]["job"])
+        i += 1
+    return i
+
+
+@kernel
+def _will_run_later(slurm, ask, mask, first, n, until):
+    """The same behind now, as the limits of running jobs slurm.work.ends[first:n] say: a job that is over its limit counts as
+    gone at that."""
+    i, returned, origin, window, last = first, first, np.inf, 0.0 if is_exact(slurm) else GROUP, np.inf
     need, some_gone = np.int64(ask["tasks"]) * ask["cpus"] - slurm.work.room.sums[WHATEVER], slurm.ledger.preempt.size[0] > 0
+    windowed = is_windowed(slurm)
     while i < n:
         gone = False
         while i < n:
@@ -222,6 +239,9 @@ def _will_run_later(slurm, ask, mask, n, until):
             i += 1
             if t > until and not gone:
                 return 0, np.inf
+            if t > until and windowed:
+                i -= 1
+                break
             if not _touches(slurm, i - 1, mask) or (some_gone and slurm.ledger.preempt.gone[slurm.work.ends[i - 1]["job"]]):
                 continue
             if t > until:
@@ -255,7 +275,7 @@ def _will_run_later(slurm, ask, mask, n, until):
         if enough(ask, slurm.work.room):
             k = _picked(slurm, ask, slurm.work.later)
             if k > 0:
-                return k, _last_on(slurm, i, k) if slurm.site.settings[0]["relevant"] else last
+                return k, _last_on(slurm, i, k) if slurm.site.settings[0]["version"] >= RELEVANT else last
     return 0, np.inf
 
 

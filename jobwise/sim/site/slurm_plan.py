@@ -13,7 +13,7 @@ from jobwise.sim.site.closures import reserved
 from jobwise.sim.site.node_sets import NOTHING, next_in, size
 from jobwise.sim.site.slurm_calendar import left_open, overlaps
 from jobwise.sim.site.slurm_ends import mask_of, will_run
-from jobwise.sim.site.slurm_time import floored, is_exact, plan_end, planned_from, resolution
+from jobwise.sim.site.slurm_time import floored, is_exact, is_windowed, plan_end, planned_from, resolution
 
 
 @inlined
@@ -56,6 +56,7 @@ def plan(s, e, slurm, j, partition, count, n, now, since):
     job, exact = s.jobs[e, j], is_exact(slurm)
     ask, limit, window = slurm.site.ask[job["ask"]], max(job["walltime"], 1.0), now + slurm.site.settings[0]["bf_window"]
     mask_of(slurm, job, partition, slurm.work.mask)
+    windowed = is_windowed(slurm)
     has_gpus = ask["gpus"] != 0 or ask["gpus_node"] != 0  # tests for GPUs leave the nodes in another order
     later, at = since, 0
     slurm.ledger.het.tried[0] = np.inf
@@ -71,9 +72,9 @@ def plan(s, e, slurm, j, partition, count, n, now, since):
             continue  # among fewer nodes than the last time it could not start sooner (`plain`, in tests: try all the same)
         k, start = 0, np.inf
         if not _hopeless(slurm, ask):
-            cut = later > 0.0 and not has_gpus and not exact and not slurm.site.settings[0]["relevant"]
+            cut = later > 0.0 and (windowed or not (has_gpus or exact))
             until = later if cut else np.inf  # what is later is tried again then
-            k, start = will_run(s, e, slurm, ask, slurm.work.open_mask, n, now, until)
+            k, start = will_run(s, e, slurm, ask, slurm.work.open_mask, n, now, begin, until)
         last = start
         for y in range(len(slurm.work.tried)):
             slurm.work.tried[y] = slurm.work.open_mask[y]
@@ -90,7 +91,7 @@ def plan(s, e, slurm, j, partition, count, n, now, since):
         if start > window:
             return np.inf, 0, begin if nothing_before < 0 else nothing_before
         if overlaps(slurm, count, planned_from(slurm, start), plan_end(slurm, start, limit), k):
-            later = start
+            later = start + (resolution(slurm) if windowed and start == begin else 0.0)
             nothing_before = begin if nothing_before < 0 else nothing_before  # other nodes might have been free
             continue
         return start, k, begin if nothing_before < 0 else nothing_before

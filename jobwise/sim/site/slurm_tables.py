@@ -17,7 +17,7 @@ from jobwise.sim.site.slurm_ends import BLOCK
 from jobwise.sim.site.slurm_notes import NOTES
 from jobwise.sim.spans import Spans, separate
 from jobwise.sim.state import State
-from jobwise.site import LIMITS, Site
+from jobwise.site import LIMITS, ONE_NODE, Site
 
 clock_dtype = np.dtype(
     [
@@ -226,7 +226,7 @@ def scheduler(s: State, e: int, site: Site) -> SlurmTables:
             planned=np.zeros((room, W), np.uint64),
             completing=completing,
             begun_in=np.full(arrays, -1, np.int64),
-            room=rooms(N),
+            room=rooms(N, bool(site.settings["version"][0] >= ONE_NODE)),
         ),
     )
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.compiled import inlined
+from jobwise.site import WINDOWED
 
 
 @inlined
 def is_exact(slurm):
     """Does it count in parts of a second? A list scheduler does, Slurm in whole ones."""
     return slurm.site.settings[0]["bf_resolution"] == 0
+
+
+@inlined
+def is_windowed(slurm):
+    """Does a try of a cycle look among the ends from its begin to the next try, as from Slurm 24.11 on?"""
+    return slurm.site.settings[0]["version"] >= WINDOWED and not is_exact(slurm)
 
 
 @inlined
@@ -40,5 +47,8 @@ def planned_from(slurm, t):
 
 @inlined
 def plan_end(slurm, start, limit):
-    """Plans end at whole multiples of the resolution."""
-    return start + limit if is_exact(slurm) else floored(slurm, start + limit, resolution(slurm))
+    """Plans end at whole multiples of the resolution, from 24.11 on at the next one."""
+    if is_exact(slurm):
+        return start + limit
+    more = resolution(slurm) - 1.0 if is_windowed(slurm) else 0.0
+    return floored(slurm, start + limit + more, resolution(slurm))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -67,9 +68,20 @@ def _plain(x: float) -> str:
     return "0" if x == np.inf else f"{x:g}" if x % 1 else f"{int(x)}"
 
 
+def _version(text: str, before: float) -> float:
+    """260503 for 26.05.3; what is no version changes nothing."""
+    parts = [int(x) for x in re.findall(r"\d+", text)[:3]]
+    return sum(x * y for x, y in zip(parts, (10_000, 100, 1), strict=False)) if len(parts) > 1 else before
+
+
+def _release(x: float) -> str:
+    return f"{int(x) // 10_000:02d}.{int(x) // 100 % 100:02d}.{int(x) % 100}"
+
+
 PREEMPT: tuple[str, ...] = ("preempt/none", "preempt/partition_prio", "preempt/qos")
 _yes = _flag("yes", "1", on="YES", off="NO")
 LINES = {
+    "SLURM_VERSION": ConfLine("version", _version, _release),
     "PreemptType": ConfLine("preempt", lambda text, before: _preempt({"preempttype": text}), lambda x: PREEMPT[int(x)]),
     "PriorityType": ConfLine("basic", *_flag("basic", on="priority/basic", off="priority/multifactor")),
     "SchedulerType": ConfLine("backfill", *_flag("backfill", on="sched/backfill", off="sched/builtin")),
@@ -118,7 +130,6 @@ def scheduler(known: dict[str, str]) -> np.ndarray:
     values["boot"] = float(boot) if (boot := known.get("boot_time", "")).isdigit() else 0.0
     values["epilog"] = said(known.get("epilog", "")) != "" and "defer" not in known.get("schedulerparameters", "")
     values["charged"] = known.get("accountingstorageenforce", "associations") != ""  # measured: docs/systems/slurm.md
-    values["relevant"] = _version(known) >= (25, 5)
     values["preempt"] = _preempt(known)
     words = known.get("preemptparameters", "") + known.get("schedulerparameters", "")
     values["youngest"] = "youngest_first" in words.lower()
@@ -129,11 +140,6 @@ def scheduler(known: dict[str, str]) -> np.ndarray:
         if name in PARAMETERS and text:
             _put(values, PARAMETERS[name], name, text)
     return values[0]
-
-
-def _version(known: dict[str, str]) -> tuple[int, ...]:
-    """(25, 11) of SLURM_VERSION = 25.11.2; (0,) where it is not known."""
-    return tuple(int(x) for x in known.get("slurm_version", "").split(".")[:2] if x.isdigit()) or (0,)
 
 
 def _preempt(known: dict[str, str]) -> int:
