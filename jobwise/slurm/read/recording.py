@@ -114,6 +114,7 @@ def read(folder: str | Path) -> Recording:
             row = ids.row(x.name, x.where)
             time = min(time, began[row] + LAST_MOMENT)  # it may have been logged a second later
             of = _last(passes, "main" if kind == "start_main" else "backfill", x.where)
+            of.time = min(of.time, time)  # the second that Slurm counts in lags behind that of its log by some milliseconds
             of.starts.append(RecordedStart(time, row, ids.places(x.what, x.where)))
         elif kind == "stopped":
             row = ids.row(x.name, x.where)
