@@ -158,7 +158,7 @@ def take_away(slurm, ask, j):
             work.changes[0] += 1
             for r in range(RESOURCES):
                 work.later[c, r] += part["amount"][r]
-            look_at(work.cells, work.room, c)
+            work.room.sums[WHATEVER] += part["amount"][CPUS] * look_at(work.cells, work.room, c)
             again(ask, work.later, work.cells.capacity, work.room, c)
             node = next_in(work.room.mask, work.cells.first[c + 1], until)
         here = part["next"]
