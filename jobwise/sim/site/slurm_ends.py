@@ -205,7 +205,7 @@ def will_run(s, e, slurm, ask, mask, n, now, begin, until):
         if k > 0:
             as_now(slurm)
             return k, now
-    k, t = _will_run_later(slurm, ask, mask, first, n, until)
+    k, t = _will_run_later(s, e, slurm, ask, mask, first, n, until)
     as_now(slurm)
     return k, _free_at(slurm, t, now)
 
@@ -221,18 +221,29 @@ def _take_ended(slurm, ask, mask, n, begin):
     return i
 
 
+@inlined
+def _shares_licences(s, e, slurm, i, row):
+    """Has running job slurm.work.ends[i] a licence of those that row `row` of the site's requests for licences names?"""
+    own = slurm.site.ask[s.jobs[e, slurm.work.ends[i]["job"]]["ask"]]["licences"]
+    for x in range(slurm.site.licence_asks.shape[1]):
+        if slurm.site.licence_asks[own, x] > 0 and slurm.site.licence_asks[row, x] > 0:
+            return True
+    return False
+
+
 @kernel
-def _will_run_later(slurm, ask, mask, first, n, until):
+def _will_run_later(s, e, slurm, ask, mask, first, n, until):
     """The same behind now, as the limits of running jobs slurm.work.ends[first:n] say: a job that is over its limit counts as
     gone at that."""
     i, returned, origin, window, last = first, first, np.inf, 0.0 if is_exact(slurm) else GROUP, np.inf
     need, some_gone = np.int64(ask["tasks"]) * ask["cpus"] - slurm.work.room.sums[WHATEVER], slurm.ledger.preempt.size[0] > 0
     windowed = is_windowed(slurm)
+    licences = ask["licences"] if windowed and slurm.site.settings[0]["version"] < ENDED else 0
     while i < n:
         gone = False
         while i < n:
             while i % BLOCK == 0 and i + BLOCK < n and slurm.work.ends[i + BLOCK - 1]["t"] <= until:
-                if not _none_touches(slurm, i, mask):
+                if licences or not _none_touches(slurm, i, mask):
                     break
                 i += BLOCK
             t = slurm.work.ends[i]["t"]
@@ -242,7 +253,9 @@ def _will_run_later(slurm, ask, mask, first, n, until):
             if t > until and windowed:
                 i -= 1
                 break
-            if not _touches(slurm, i - 1, mask) or (some_gone and slurm.ledger.preempt.gone[slurm.work.ends[i - 1]["job"]]):
+            if some_gone and slurm.ledger.preempt.gone[slurm.work.ends[i - 1]["job"]]:
+                continue
+            if not _touches(slurm, i - 1, mask) and not (licences and _shares_licences(s, e, slurm, i - 1, licences)):
                 continue
             if t > until:
                 return 0, np.inf

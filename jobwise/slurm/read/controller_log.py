@@ -26,7 +26,7 @@ EVENTS = {
     "timeout": rf"Time limit exhausted for {JOB}",
     "draining": r"update_node: node (\S+) state set to DRAIN()",
     "resumed": r"Node (\S+) now responding()",
-    "reserved": r"sched: Created reservation=\S+ .* start=(\S+) ",
+    "reserved": r"sched: Created reservation=\S+ (?:.* )?start=(\S+) ",
     "plan": rf"_dump_job_sched: (?:BACKFILL: )?{JOB} to start at (\S+), end at \S+ on nodes (\S+)",
 }
 LINE = re.compile(r"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?)\] (.*)")
