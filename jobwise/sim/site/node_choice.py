@@ -23,7 +23,7 @@ from jobwise.sim.site.node_room import (
     MEMORY,
     NODES,
     RANKED,
-    RANKS,
+    WEIGHT,
     enough,
     free_cpus,
     measure,
@@ -77,7 +77,7 @@ def _best(space, runs, need, least, gpus, weight):
     best, any_node, size, lightest = -1, False, np.int64(0), np.int64(0)
     for x in range(runs):
         begin, end = space.first[space.run[x]], space.until[space.run[x + 1] - 1]
-        cpus, heavy = space.cpus[x], weight[begin] * RANKS + space.rank[begin]
+        cpus, heavy = space.cpus[x], weight[begin] * WEIGHT + space.rank[begin]
         if cpus == 0 or (best >= 0 and heavy > lightest):
             continue
         suffices = cpus >= need and end - begin >= least and space.cards[x] >= gpus
@@ -150,7 +150,7 @@ def _first(space, free, weight, runs, cpus, gpus, node, more):
     found, lightest = 0, np.int64(0)
     for x in range(space.run[runs]):
         i, c = space.first[x], space.cell[x]
-        heavy = weight[i] * RANKS + space.rank[i]
+        heavy = weight[i] * WEIGHT + space.rank[i]
         if space.have[c] >= cpus and free[c, GPUS] >= gpus and (found == 0 or heavy < lightest):
             found, lightest = 1, heavy
             node[0], more[0] = i, 0

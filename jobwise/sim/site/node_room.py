@@ -16,7 +16,8 @@ from jobwise.sim.site.node_sets import BITS, NOTHING, ONE, add, add_all, drop, l
 from jobwise.sim.spans import at
 
 CPUS, MEMORY, GPUS = range(3)
-RANKS = 256  # of nodes of one weight
+RANKS = 256  # of nodes of one weight by their GPUs,
+WEIGHT = 2 * RANKS  # and those that are completing behind the others
 HAD, NODES, WHATEVER, RANKED, SEARCH, FIRST = range(6)  # of `Room.sums`
 
 
@@ -111,6 +112,19 @@ def unranked(space, nodes):
 
 
 @kernel
+def last_of(nodes, mask, space):
+    """Put the nodes of a set, those of the mask, behind the others of their weight, until they are `unranked`."""
+    for x in range(len(nodes)):
+        word = nodes[x] & mask[x]
+        if word != NOTHING:
+            space.sums[RANKED] = 1
+            space.ranked[x] |= word
+        while word != NOTHING:
+            space.rank[lowest(x, word)] = WEIGHT - 1
+            word &= word - ONE
+
+
+@kernel
 def rank(ask, nodes, cells, free, space):
     """Each test for a job with GPUs ranks the nodes that have some for it, whether they have CPUs or not: those with more of
     what it asks for come first, for later jobs, too. `free`: units of each node of a cell."""
@@ -127,7 +141,7 @@ def rank(ask, nodes, cells, free, space):
             suits = False
         while i < until:
             if suits:
-                space.rank[i] = max(RANKS - 1 - cards, 0)
+                space.rank[i] = max(RANKS - 1 - cards, 0) + (RANKS if space.rank[i] >= RANKS else 0)
                 add(space.ranked, i)
             i = next_in(nodes, i + 1, until)
         i = next_in(nodes, until, N)

@@ -12,7 +12,20 @@ from jobwise.sim.lists.conservative import copy_row
 from jobwise.sim.site.cells import RESOURCES, SETTLED, look
 from jobwise.sim.site.closures import out_of_service
 from jobwise.sim.site.node_choice import of_types, pick
-from jobwise.sim.site.node_room import CPUS, WHATEVER, again, cell_of, enough, look_at, measure, of_gpus, rank, settle, unranked
+from jobwise.sim.site.node_room import (
+    CPUS,
+    WHATEVER,
+    again,
+    cell_of,
+    enough,
+    last_of,
+    look_at,
+    measure,
+    of_gpus,
+    rank,
+    settle,
+    unranked,
+)
 from jobwise.sim.site.node_sets import BITS, NOTHING, add_all, next_in, ones
 from jobwise.sim.site.slurm_time import floored, is_exact, is_windowed, whole
 from jobwise.sim.state import HEAP
@@ -186,11 +199,13 @@ def will_run(s, e, slurm, ask, mask, n, now, begin, until):
     From 24.11 on what ends before `begin` is gone."""
     settle(slurm)
     of_types(slurm, ask, mask)
-    if of_gpus(ask):
-        if is_exact(slurm):
-            unranked(slurm.work.room, mask)
-        rank(ask, slurm.work.typed, slurm.work.cells, slurm.work.cells.free, slurm.work.room)
     windowed, first = is_windowed(slurm), 0
+    if windowed or (of_gpus(ask) and is_exact(slurm)):
+        unranked(slurm.work.room, mask)
+    if windowed and begin <= now:
+        last_of(slurm.work.completing, mask, slurm.work.room)
+    if of_gpus(ask):
+        rank(ask, slurm.work.typed, slurm.work.cells, slurm.work.cells.free, slurm.work.room)
     if measure(ask, slurm.work.typed, slurm.work.cells, slurm.work.room) and not (windowed and begin > now):
         k = _picked(slurm, ask, slurm.work.cells.free)
         if k > 0:

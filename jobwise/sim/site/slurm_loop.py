@@ -208,6 +208,8 @@ def backfill(s, e, slurm, o):
             for i in range(k if stoppable else 0):
                 slurm.work.each[i], slurm.work.cell[i] = slurm.work.node[i], slurm.work.more[i]
             if slurm.work.room.sums[RANKED] or stoppable:  # it chooses again, by ranks of its own
+                for y in range(len(slurm.work.open_mask)):
+                    slurm.work.open_mask[y] &= ~slurm.work.completing[y]
                 k = choose_now(slurm, slurm.site.ask[job["ask"]], slurm.work.open_mask)
             if k == 0 and stoppable and make_room(s, e, slurm, j, p, slurm.work.open_mask, s.sims[e]["now"]):
                 for i in range(planned):  # as if all that it may stop were gone
