@@ -83,7 +83,8 @@ def plan(s, e, slurm, j, partition, count, n, now, since):
                 continue
             return np.inf, 0, begin if nothing_before < 0 else nothing_before
         start = max(start, begin)
-        slurm.ledger.het.tried[0] = min(slurm.ledger.het.tried[0], start)
+        if not windowed or start <= now:
+            slurm.ledger.het.tried[0] = min(slurm.ledger.het.tried[0], start)
         if start <= now:
             return now + 1.0 if _some_completing(slurm, k) else start, k, begin  # those are free a second later
         if later > 0.0 and start > later:
@@ -94,6 +95,7 @@ def plan(s, e, slurm, j, partition, count, n, now, since):
             later = start + (resolution(slurm) if windowed and start == begin else 0.0)
             nothing_before = begin if nothing_before < 0 else nothing_before  # other nodes might have been free
             continue
+        slurm.ledger.het.tried[0] = min(slurm.ledger.het.tried[0], start)  # from 24.11 on, what it comes to counts
         return start, k, begin if nothing_before < 0 else nothing_before
 
 
