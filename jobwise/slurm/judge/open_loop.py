@@ -28,6 +28,7 @@ from jobwise.slurm.read.recording import Pass, RecordedPlan, Recording
 from jobwise.workload import in_order
 
 COMPLETING_S = 0.1  # a node that has lost a job so shortly before a pass may still be completing
+STOPPING_S = 0.5  # one whose job was stopped for another, so long: the job is killed first
 MOST_TRIES = 64  # sets of nodes that may have been completing
 SHOWN = 10  # differences that a report shows
 Places = tuple[int, ...]
@@ -121,6 +122,7 @@ class RecordedRun:
         self.s: State = allocate([w], w.cluster)
         self.slurm = slurm_tables.scheduler(self.s, 0, self.site)
         self.order = site_order.slurms()
+        self.stops: list[tuple[float, Places]] = []  # (s, nodes) of jobs that were stopped
         self.chosen: dict[int, Places] = {}  # nodes of the jobs that the last pass has started here
         ids = w.columns["array"]  # tasks have numbers of their own only once they start
         self.slurm.ledger.turn[: len(ids)] = self.slurm.ledger.came[: len(ids)] = np.argsort(np.argsort(ids, kind="stable"))
@@ -194,7 +196,9 @@ class RecordedRun:
     def stop(self, t: float, row: int, requeued: bool) -> None:
         """Stop a job for another as it was recorded."""
         self.to(t)
-        preemption.put_back_or_end(self.s, 0, self.slurm, int(self.place[row]), t, requeued)
+        j = int(self.place[row])
+        self.stops.append((t, tuple(sorted(self._held(j)))))
+        preemption.put_back_or_end(self.s, 0, self.slurm, j, t, requeued)
 
     def carry_on(self, p: Pass) -> None:
         """Carry out what was recorded of a pass."""
@@ -217,11 +221,12 @@ class RecordedRun:
                 self.slurm.ledger.planned[j] = self.cluster.capacity[list(x.nodes), 0].sum()
 
     def completing(self, t: float) -> list[Places]:
-        """Sets of nodes that may have been completing at t: those of jobs that ended within COMPLETING_S before, a job's or
-        several jobs', then parts of them."""
+        """Sets of nodes that may have been completing at t: those of jobs that ended within COMPLETING_S or were stopped within
+        STOPPING_S before, a job's or several jobs', then parts of them."""
         j = np.flatnonzero((self.s.jobs[0]["end"] > t - COMPLETING_S) & (self.s.jobs[0]["end"] <= t))
         rows = {int(self.row[x]) for x in j}
-        held = sorted({x.nodes for p in self.r.passes for x in p.starts if x.row in rows})
+        held = {x.nodes for p in self.r.passes for x in p.starts if x.row in rows}
+        held = sorted(held | {nodes for x, nodes in self.stops if t - STOPPING_S < x <= t})
         nodes = sorted({n for x in held for n in x})
         jobs = [tuple(sorted({n for x in part for n in x})) for k in range(len(held)) for part in combinations(held, k + 1)]
         parts = [part for k in range(len(nodes)) for part in islice(combinations(nodes, k + 1), MOST_TRIES)]
