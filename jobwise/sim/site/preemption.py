@@ -256,7 +256,7 @@ def put_back_or_end(s, e, slurm, r, now, again):
         while last > 0 and whole(slurm, s.jobs[e, last]["submit"]) >= t:
             last -= 1
         slurm.ledger.came[r] = slurm.ledger.turn[max(last, 0)] + 1.0 - 1.0 / (2.0 + t)
-        x.not_before[r] = slurm.ledger.since[r] = whole(slurm, now) + slurm.site.settings[0]["requeue_delay"]
+        x.not_before[r] = slurm.ledger.since[r] = whole(slurm, now + CLEARED) + slurm.site.settings[0]["requeue_delay"]
         x.next[1] = max(x.next[1], x.not_before[r])
         price(s, e, slurm, r, 0.0)
     slurm.ledger.clock[0]["news"], slurm.ledger.clock[0]["updated"] = 1, whole(slurm, now)

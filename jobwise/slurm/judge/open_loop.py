@@ -24,7 +24,7 @@ from jobwise.sim.site.node_sets import NOTHING, members, packed
 from jobwise.sim.site.slurm_ends import take_free
 from jobwise.sim.state import State, allocate, runs_for
 from jobwise.site import LIMITS
-from jobwise.slurm.read.recording import Pass, RecordedPlan, Recording
+from jobwise.slurm.read.recording import Pass, RecordedPlan, RecordedStop, Recording
 from jobwise.workload import in_order
 
 COMPLETING_S = 0.1  # a node that has lost a job so shortly before a pass may still be completing
@@ -193,12 +193,15 @@ class RecordedRun:
         if not slurm_loop.begin(s, 0, self.slurm, j, p, k, np.zeros(len(LIMITS))):
             raise InputError(f"{self.r.workload.name}: the recorded start of job {self._job(row)} is not possible here")
 
-    def stop(self, t: float, row: int, requeued: bool) -> None:
+    def stop(self, x: RecordedStop) -> None:
         """Stop a job for another as it was recorded."""
-        self.to(t)
-        j = int(self.place[row])
-        self.stops.append((t, tuple(sorted(self._held(j)))))
-        preemption.put_back_or_end(self.s, 0, self.slurm, j, t, requeued)
+        self.to(x.time)
+        j = int(self.place[x.row])
+        self.stops.append((x.time, tuple(sorted(self._held(j)))))
+        preemption.put_back_or_end(self.s, 0, self.slurm, j, x.time, x.requeued)
+        if x.requeued and x.cleared < np.inf:  # it waits from then on
+            ready = np.floor(x.cleared) + self.site.settings["requeue_delay"][0]
+            self.slurm.ledger.preempt.not_before[j] = self.slurm.ledger.since[j] = ready
 
     def carry_on(self, p: Pass) -> None:
         """Carry out what was recorded of a pass."""
@@ -206,7 +209,7 @@ class RecordedRun:
         slurm_loop.see_released(self.s, 0, self.slurm)
         rank = self.left.copy()
         starts = [(x.time, partial(self.start, x.time, x.row, x.nodes)) for x in p.starts]
-        stops = [(x.time, partial(self.stop, x.time, x.row, x.requeued)) for x in p.stops]
+        stops = [(x.time, partial(self.stop, x)) for x in p.stops]
         for _, happen in sorted([*starts, *stops], key=itemgetter(0)):
             happen()
         self.slurm.work.completing[:] = 0

@@ -23,6 +23,7 @@ EVENTS = {
     "start_backfill": rf"_start_job: (?:HETJOB: |BACKFILL: )?Started {JOB} in \S+ on (\S+)",
     "end": rf"_job_complete: {JOB} done",
     "stopped": rf"preempted {JOB} has been (killed|requeued)",
+    "cleared": rf"Requeuing {JOB}()",
     "timeout": rf"Time limit exhausted for {JOB}",
     "draining": r"update_node: node (\S+) state set to DRAIN()",
     "resumed": r"Node (\S+) now responding()",
@@ -30,7 +31,7 @@ EVENTS = {
     "plan": rf"_dump_job_sched: (?:BACKFILL: )?{JOB} to start at (\S+), end at \S+ on nodes (\S+)",
 }
 LINE = re.compile(r"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?)\] (.*)")
-NAMED = ("draining", "resumed", "submit", "start_main", "start_backfill", "end", "timeout", "stopped", "plan")
+NAMED = ("draining", "resumed", "submit", "start_main", "start_backfill", "end", "timeout", "stopped", "cleared", "plan")
 QUARTER_S = 900  # steps of time zones
 HOUR_S, FEW = 3600, 0.05  # so large a share of submits an hour off means that the clock was changed
 

@@ -39,13 +39,14 @@ class RecordedStart:
     nodes: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class RecordedStop:
-    """A job that was stopped for another: when (s), its row; it was requeued, or else killed."""
+    """A job that was stopped for another: when (s), its row; it was requeued, or else killed; when its nodes had cleared up."""
 
     time: float
     row: int
     requeued: bool
+    cleared: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ def read(folder: str | Path) -> Recording:
     submit: dict[int, float] = {}
     end: dict[int, float] = {}
     stopped: dict[int, float] = {}
+    stops: dict[int, RecordedStop] = {}
     passes: list[Pass] = []
     began = w.jobs["submit"] + np.asarray(w.columns["wait"], float)
     happened, plans = _lines(folder, w, ids)
@@ -118,8 +120,11 @@ def read(folder: str | Path) -> Recording:
             of.starts.append(RecordedStart(time, row, ids.places(x.what, x.where)))
         elif kind == "stopped":
             row = ids.row(x.name, x.where)
-            passes[-1].stops.append(RecordedStop(time, row, x.what == "requeued"))
+            stops[row] = RecordedStop(time, row, x.what == "requeued")
+            passes[-1].stops.append(stops[row])
             stopped |= {row: time} if x.what == "killed" else {}
+        elif kind == "cleared" and (row := ids.row(x.name, "")) in stops:
+            stops[row].cleared = time
         elif kind in ("end", "timeout"):
             end |= dict.fromkeys([row for row in [ids.row(x.name, "")] if row >= 0], time)
     if not any(p.kind in ("main", "backfill") for p in passes):
