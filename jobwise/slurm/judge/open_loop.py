@@ -122,6 +122,8 @@ class RecordedRun:
         self.s: State = allocate([w], w.cluster)
         self.slurm = slurm_tables.scheduler(self.s, 0, self.site)
         self.order = site_order.slurms()
+        self.held = {x.row: x.nodes for p in r.passes for x in p.starts}
+        self.edges = w.edges
         self.stops: list[tuple[float, Places]] = []  # (s, nodes) of jobs that were stopped
         self.chosen: dict[int, Places] = {}  # nodes of the jobs that the last pass has started here
         ids = w.columns["array"]  # tasks have numbers of their own only once they start
@@ -157,7 +159,10 @@ class RecordedRun:
         return starts, plans
 
     def carry_out(self, p: Pass, without: Places = ()) -> None:
-        """Carry out a pass as it is computed; nodes `without` are completing."""
+        """Carry out a pass as it is computed; nodes `without` are completing, and what depends on their jobs waits."""
+        for j in self._just_ended(p.time) if without else ():
+            if set(self.held.get(int(self.row[j]), ())) <= set(without):
+                self.slurm.ledger.preempt.not_before[self.edges[self.edges[:, 0] == j, 1]] = np.floor(p.time) + 1.0
         self.slurm.work.completing[:] = packed(np.isin(np.arange(len(self.site.weight)), without))
         if p.kind == "main":
             depth = np.inf if p.whole else self.site.settings["depth"][0]
@@ -226,14 +231,17 @@ class RecordedRun:
     def completing(self, t: float) -> list[Places]:
         """Sets of nodes that may have been completing at t: those of jobs that ended within COMPLETING_S or were stopped within
         STOPPING_S before, a job's or several jobs', then parts of them."""
-        j = np.flatnonzero((self.s.jobs[0]["end"] > t - COMPLETING_S) & (self.s.jobs[0]["end"] <= t))
-        rows = {int(self.row[x]) for x in j}
-        held = {x.nodes for p in self.r.passes for x in p.starts if x.row in rows}
+        held = {self.held[row] for j in self._just_ended(t) if (row := int(self.row[j])) in self.held}
         held = sorted(held | {nodes for x, nodes in self.stops if t - STOPPING_S < x <= t})
         nodes = sorted({n for x in held for n in x})
         jobs = [tuple(sorted({n for x in part for n in x})) for k in range(len(held)) for part in combinations(held, k + 1)]
         parts = [part for k in range(len(nodes)) for part in islice(combinations(nodes, k + 1), MOST_TRIES)]
         return list(dict.fromkeys([*jobs, *parts]))[:MOST_TRIES]
+
+    def _just_ended(self, t: float) -> list[int]:
+        """Jobs that ended so shortly before t that their nodes may be completing."""
+        ended = self.s.jobs[0]["end"]
+        return np.flatnonzero((ended > t - COMPLETING_S) & (ended <= t)).tolist()
 
     def _job(self, row: int) -> int:
         return int(self.r.workload.columns["job"][row])
