@@ -126,7 +126,8 @@ settings_dtype = np.dtype(
     ],
     align=True,
 )
-WINDOWED = 241100  # from this version on a try of a cycle looks among the ends from its begin to the next try; before from now
+TICKING = 231100  # from this version on main passes begin with a second; before at any phase
+WINDOWED = 241100  # a try of a cycle looks among the ends from its begin to the next try; before from now
 ENDED = 250500  # what ends at the begin of a try is gone by then; before what ends sooner. Licences no longer join a search
 RELEVANT = 250501  # a plan begins when the last running job on its nodes ends; before with its group
 ONE_NODE = 260500  # a job of one node takes the first that suffices; before that with the fewest CPUs to spare

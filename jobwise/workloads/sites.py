@@ -9,7 +9,17 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
 from jobwise.jobs import job_dtype
-from jobwise.site import RESOURCES, Site, ask_dtype, association, association_dtype, partition_dtype, qos_dtype, settings
+from jobwise.site import (
+    RESOURCES,
+    TICKING,
+    Site,
+    ask_dtype,
+    association,
+    association_dtype,
+    partition_dtype,
+    qos_dtype,
+    settings,
+)
 from jobwise.workload import Workload, in_order
 from jobwise.workloads.lublin import lublin
 
@@ -62,19 +72,24 @@ def generated(
 
 IDLE = 1.0  # s, how often the backfill thread looks while no cycle is due
 SHORTEST = 0.05  # s, a run
+TICK = 0.01  # s, how late in a second the loop of the main passes wakes
 
 
-def phase(w: Workload, seed: int) -> tuple[Workload, np.ndarray]:
+def phase(w: Workload, seed: int, at_tick: np.ndarray | bool = True) -> tuple[Workload, np.ndarray]:
     """(the jobs of a site as they may have been, where accounting tells whole seconds alone: submits, starts and ends anywhere
-    in their second, but jobs of the same second in the order of rows; clocks at any phase; its rows as rows of `w` [J])."""
+    in their second, but jobs of the same second in the order of rows; clocks at any phase; its rows as rows of `w` [J]).
+    From 23.11 on main passes begin with a second; `at_tick` [J]: which jobs they start."""
     rng, x = np.random.default_rng([17, seed]), w.cluster.known_site.settings[0]
     jobs, truth = w.jobs.copy(), w.truth.copy()
     part = rng.random(len(w))
     jobs["submit"] += part[np.lexsort((part, w.jobs["submit"]))]  # in each second the smaller parts first
-    truth["runtime"] = np.maximum(truth["runtime"] + rng.random(len(w)) - rng.random(len(w)), SHORTEST)
+    ticks, ended, begun = x["version"] >= TICKING, rng.random(len(w)), rng.random(len(w))  # parts of their second
+    begun = np.where(ticks & np.asarray(at_tick), TICK, begun)
+    truth["runtime"] = np.maximum(truth["runtime"] + ended - begun, SHORTEST)
     phases = {"look_phase": x["loop"], "whole_phase": x["sched_interval"], "cycle_phase": max(x["bf_interval"], IDLE)}
     phases["price_phase"] = x["calc_period"]
-    site = w.cluster.known_site.changed(**{k: rng.random() * period for k, period in phases.items()})
+    clocks = {k: rng.random() * period for k, period in phases.items()} | ({"look_phase": TICK} if ticks else {})
+    site = w.cluster.known_site.changed(**clocks)
     order = np.argsort(jobs["submit"], kind="stable")
     return in_order(replace(w, jobs=jobs, truth=truth, cluster=replace(w.cluster, site=site)), order), order
 

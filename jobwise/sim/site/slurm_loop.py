@@ -30,7 +30,7 @@ from jobwise.sim.site.slurm_notes import NOTES, known_from, remember
 from jobwise.sim.site.slurm_plan import plan
 from jobwise.sim.site.slurm_time import whole
 from jobwise.sim.state import ENTERED, LEFT
-from jobwise.site import LIMITS
+from jobwise.site import LIMITS, TICKING
 
 SHORT_SLEEP = 1.0  # s: the backfill thread looks again so soon where no cycle was due
 LATE = 0.001  # s: how late a thread wakes
@@ -361,7 +361,7 @@ def run(s, e, slurm, o, steps):
             elif c["news"] and now - c["passed"] >= x["batch_delay"] - 1e-6:
                 c["passed"], c["news"] = now, 0
                 main_pass(s, e, slurm, o, x["depth"])
-            c["look"] += x["loop"] + LATE
+            c["look"] += x["loop"] + (LATE if x["version"] < TICKING else 0.0)  # from 23.11 on it wakes with a second
         if x["backfill"] and now >= c["backfill"]:
             due = whole(slurm, now) - c["cycled"] >= x["bf_interval"] and c["updated"] >= c["cycled"]
             if due:

@@ -13,7 +13,7 @@ from jobwise.policies.names import resolve
 from jobwise.record import Record
 from jobwise.simulate import simulate
 from jobwise.workload import Workload
-from jobwise.workloads.sites import phase
+from jobwise.workloads.sites import TICK, phase
 
 GROUPS = {"partition": "partition", "queue": "QOS", "group": "account", "user": "user"}  # columns of jobs, as Slurm calls them
 NEAR_S, NEAR = 3.0, 0.05  # a start is near within so many s and this share of the recorded wait
@@ -133,11 +133,13 @@ def fidelity(
     count = {name: phases if name == "slurm" and _in_seconds(w) else 0 for name in policies}
     total = sum(max(n, 1) for n in count.values())
     for name in policies:
-        policy, several = resolve(name), []
+        policy, several, at_tick = resolve(name), [], np.ones(len(w), bool)
         for k in range(count[name]) or [-1]:
-            part, order = phase(w, k) if k >= 0 else (w, np.arange(len(w)))
+            part, order = phase(w, k, at_tick) if k >= 0 else (w, np.arange(len(w)))
             step = None if progress is None else lambda a, b, done=done: progress(done * b + a, total * b)
-            several.append(beside(w, name, simulate(part, policy, progress=step), order if k >= 0 else None))
+            r = simulate(part, policy, progress=step)
+            several.append(beside(w, name, r, order if k >= 0 else None))
+            at_tick[order] = r.jobs["start"] % 1 < 2 * TICK  # the next replay takes it that main passes start these
             done += 1
         makespan = float(np.mean([f.makespan[0] for f in several])), several[0].makespan[1]
         results.append(replace(several[0], waits=np.concatenate([f.waits for f in several]), makespan=makespan))
