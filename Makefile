@@ -70,7 +70,7 @@ check: $(VENV)/ready
 
 # A real Slurm on this machine beside the simulator; predicted starts and steering on it. INSTALL=1 installs it first (Debian, root).
 check-slurm: $(VENV)/ready
-	@$(BIN)/python -m benchmarks.check_slurm $(if $(INSTALL),--install)
+	@$(BIN)/python -m benchmarks.check_slurm $(if $(INSTALL),--install) $(if $(SLURM),--slurm $(SLURM))
 	@$(BIN)/python -m benchmarks.when_live
 	@$(BIN)/python -m benchmarks.steer_order
 	@$(BIN)/python -m benchmarks.steer_place

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.slurm_cluster import Cluster, folder_for, install, missing
+from benchmarks.slurm_cluster import Cluster, folder_for, install, missing, version
 from jobwise.slurm.judge.fidelity import COLUMNS, fidelity
 from jobwise.slurm.judge.open_loop import check
 from jobwise.slurm.judge.repeats import COLUMNS as BESIDE
@@ -276,6 +276,7 @@ def main() -> int:
     """Run all; 0 also where Slurm is absent."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--install", action="store_true", help="install Slurm's packages first (Debian, as root)")
+    parser.add_argument("--slurm", metavar="VERSION", help="refuse another Slurm than this, e.g. 26.05")
     parser.add_argument("--keep", help="keep what was recorded in this folder")
     parser.add_argument("--judge", metavar="FOLDER", help="record nothing: judge what --keep has kept in a folder")
     parser.add_argument("--only", type=int, action="append", help="the number of a workload, from 0; may be repeated")
@@ -299,6 +300,9 @@ def main() -> int:
         how = "`make check-slurm INSTALL=1` as root installs it on Debian"
         print(f"check-slurm: skipped, Slurm is not installed here (no {', '.join(absent)}); {how}")
         return 0
+    if args.slurm and not (found := version()).startswith(args.slurm):
+        print(f"check-slurm: PATH has Slurm {found}, not {args.slurm}: put the commands of that one first", file=sys.stderr)
+        return 2
     if os.geteuid():
         print("check-slurm: skipped, it starts a database and emulated nodes as root")
         return 0

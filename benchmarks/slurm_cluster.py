@@ -30,6 +30,12 @@ def missing() -> list[str]:
     return [p for p in PROGRAMS if not shutil.which(p, path=PATHS)]
 
 
+def version() -> str:
+    """Return the version of the Slurm that PATH has first, e.g. 26.05.5."""
+    told = subprocess.run(["slurmctld", "-V"], capture_output=True, text=True, env=os.environ | {"PATH": PATHS}).stdout
+    return told.split()[-1]
+
+
 def skipped(name: str) -> bool:
     """Says that a benchmark is skipped, and returns True, where Slurm or the rights of root are absent."""
     if not missing() and not os.geteuid():
@@ -77,11 +83,11 @@ class Cluster:
             "MpiDefault=none", "SlurmdParameters=config_overrides", "ReturnToService=2", "SelectType=select/cons_tres",
             "MinJobAge=30", "KillWait=2", "AccountingStorageType=accounting_storage/slurmdbd", "JobCompType=jobcomp/none",
             "AccountingStorageHost=127.0.0.1", f"AccountingStoragePort={self.port + 1}", f"AccountingStoragePass={munge}",
-            f"DebugFlags=Backfill,Priority{',Hetjob' * (self._version() >= 23)}", "SlurmctldDebug=debug",
+            f"DebugFlags=Backfill,Priority{',Hetjob' * (int(version()[:2]) >= 23)}", "SlurmctldDebug=debug",
             "AccountingStorageTRES=gres/gpu", "SchedulerType=sched/backfill", "PriorityType=priority/multifactor",
         ]  # fmt: skip
         (f / "slurm.conf").write_text("\n".join([*plain, *(["GresTypes=gpu"] if self.gpus else []), *conf]) + "\n")
-        (f / "cgroup.conf").write_text("CgroupPlugin=disabled\n" if self._version() >= 23 else "")
+        (f / "cgroup.conf").write_text("CgroupPlugin=disabled\n" if int(version()[:2]) >= 23 else "")
         if self.gpus:
             for k in range(self.gpus):
                 (f / "dev" / f"gpu{k}").touch()
@@ -100,10 +106,6 @@ class Cluster:
     @property
     def _munge(self) -> Path:
         return self.folder / "munge" / "munge.socket"
-
-    def _version(self) -> int:
-        told = subprocess.run(["slurmctld", "-V"], capture_output=True, text=True, env=self.env).stdout
-        return int("".join(c if c.isdigit() else " " for c in told).split()[0])
 
     def run(self, *words: str, check: bool = True, **more: str) -> str:
         """What a command prints. Raises RuntimeError where it fails."""

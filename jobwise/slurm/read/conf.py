@@ -69,9 +69,10 @@ def _plain(x: float) -> str:
 
 
 def _version(text: str, before: float) -> float:
-    """260503 for 26.05.3; what is no version changes nothing."""
-    parts = [int(x) for x in re.findall(r"\d+", text)[:3]]
-    return sum(x * y for x, y in zip(parts, (10_000, 100, 1), strict=False)) if len(parts) > 1 else before
+    """260503 for 26.05.3."""
+    if not (m := re.match(r"(\d\d)\.(\d\d)(?:\.(\d{1,2}))?(?!\d)", text.strip())):
+        raise ValueError(f"{text!r} is no version such as 26.05.3")
+    return 10_000.0 * int(m[1]) + 100 * int(m[2]) + int(m[3] or 0)
 
 
 def _release(x: float) -> str:

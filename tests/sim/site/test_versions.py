@@ -7,6 +7,7 @@ import pytest
 from small_sites import job, node, partition, write
 
 import jobwise as jw
+from jobwise.errors import InputError
 from jobwise.slurm.judge.changes import changed
 from jobwise.slurm.read.site import read
 
@@ -55,9 +56,12 @@ def test_an_upgrade_is_a_change_like_any_other(tmp_path):
     assert starts(changed(w, ["SLURM_VERSION=26.05"]))[3] > starts(w)[3]
 
 
-@pytest.mark.parametrize(
-    ("text", "number"), [("26.05.3", 260503), ("23.11", 231100), ("22.05.8-Bull.1.0", 220508), ("unknown", 220508)]
-)
+@pytest.mark.parametrize(("text", "number"), [("26.05.3", 260503), ("23.11", 231100), ("22.05.8-Bull.1.0", 220508)])
 def test_versions_are_read_as_they_are_printed(tmp_path, text, number):
     w = read(write(tmp_path / "s", [job(1, 0, 0, 10)], SLURM_VERSION=text))
     assert w.cluster.known_site.settings["version"][0] == number
+
+
+def test_what_is_no_version_is_refused(tmp_path):
+    with pytest.raises(InputError, match="SLURM_VERSION.*'banana' is no version such as 26.05.3"):
+        changed(two_nodes(tmp_path / "s"), ["SLURM_VERSION=banana"])
