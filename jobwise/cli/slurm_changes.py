@@ -86,15 +86,11 @@ def what_if(
     lines, nodes, limits = changing.change or [], changing.nodes, changing.limits
     demand, either = changing.demand, changing.either or []
     new, move, reserve = changing.new or [], changing.move or [], changing.reserve or []
-    if not (lines or nodes or limits or demand or either or new or move or reserve or set(policy or []) - {"slurm"}):
-        if changing.until:
-            _until(folder, changing.until, replicas, seed, report, parallel, output)
-            return
-        raise InputError(
-            "nothing changes; name a change: --set, --nodes, --demand, --move, --reserve, --or, or another --policy"
-        )
-    if changing.until:
-        raise InputError("--until adds nodes until its goal is met; it goes with no other change")
+    asked = lines or nodes or limits or demand is not None or either or new or move or reserve or changing.until
+    if not asked and not set(policy or []) - {"slurm"}:
+        raise InputError("nothing changes; name a change: --set, --nodes, --demand, --move, --reserve, --or, --policy")
+    if changing.until and (nodes or either or policy):
+        raise InputError("--until adds nodes until its goal is met; it goes with neither --nodes, --or nor --policy")
     if len(set(policy or [])) < len(policy or []):
         raise InputError("a policy is named twice")
     _ready(folder, report, output.force)
@@ -103,6 +99,9 @@ def what_if(
     words = [*new, *lines, *move, *(f"reserve {x}" for x in reserve), *([f"{nodes:+d} nodes"] if nodes else [])]
     words += [*([f"demand x{demand:g}"] if demand else []), *([f"limits {limits}"] if limits else [])]
     changes_text = ", ".join(words)
+    if changing.until:
+        _until(folder, after, changes_text, changing.until, replicas, seed, report, parallel, output)
+        return
     schedulers = policy or (["slurm"] if changes_text else [])
     alternatives = [(", ".join(filter(None, [p if p != "slurm" else "", changes_text])) or p, after, p) for p in schedulers]
     alternatives += [(text, _one(w, text), "slurm") for text in either]
@@ -139,19 +138,37 @@ def _empty(w: Workload, new: list[str]) -> list[str]:
     return out
 
 
-def _until(folder: str, text: str, replicas: int, seed: int, report: str | None, parallel: Parallel, output: Output) -> None:
-    """Show how many nodes it takes."""
+def _until(
+    folder: str,
+    w: Workload,
+    changes_text: str,
+    text: str,
+    replicas: int,
+    seed: int,
+    report: str | None,
+    parallel: Parallel,
+    output: Output,
+) -> None:
+    """Show how many nodes it takes for the jobs `w` on their site, which has been changed as a text says."""
     _ready(folder, report, output.force)
-    aim, w = goal(text), read(folder)
+    aim = goal(text)
     with progress("replay") as step, parallel.workers():
-        changes, answer = until(w, aim, replicas=replicas, seed=seed, progress=step)
+        changes, answer = until(w, aim, changes=changes_text, replicas=replicas, seed=seed, progress=step)
     with progress("the present beside the record") as step:
-        present = of_present(w, step)
-    show(of_changes(w, changes, present, [], [], answer).naming(SITE=folder), output.as_json, report)
+        present = of_present(read(folder), step)
+    notes = [f"note: all rows are with {changes_text}, the first one, too"] if changes_text else []
+    show(of_changes(w, changes, present, [], notes, answer).naming(SITE=folder), output.as_json, report)
 
 
 def _one(w: Workload, text: str) -> Workload:
-    """The jobs after the change of an --or. Raises InputError."""
+    """The jobs after the change of an --or. Raises InputError, which names it."""
+    try:
+        return _changed(w, text)
+    except InputError as error:
+        raise error if text in str(error) else InputError(f"--or {text!r}: {error}") from None
+
+
+def _changed(w: Workload, text: str) -> Workload:
     key, _, value = text.partition("=")
     if key in ("move", "reserve"):
         return changed(w, moves=[value]) if key == "move" else changed(w, reserve=[value])

@@ -147,14 +147,14 @@ def _smallest(space, free, run, cpus, gpus):
 @kernel
 def _first(space, free, weight, runs, cpus, gpus, node, more):
     """node[0] = the first of the lightest nodes that hold all of a job; 1, or 0 where none does."""
-    found, lightest = 0, np.int64(0)
+    k, lightest = 0, np.int64(0)
     for x in range(space.run[runs]):
         i, c = space.first[x], space.cell[x]
         heavy = weight[i] * WEIGHT + space.rank[i]
-        if space.have[c] >= cpus and free[c, GPUS] >= gpus and (found == 0 or heavy < lightest):
-            found, lightest = 1, heavy
+        if space.have[c] >= cpus and free[c, GPUS] >= gpus and (k == 0 or heavy < lightest):
+            k, lightest = 1, heavy
             node[0], more[0] = i, 0
-    return found
+    return k
 
 
 @inlined

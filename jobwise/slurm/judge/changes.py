@@ -126,7 +126,8 @@ def _resized(w: Workload, more: int) -> Workload:
         fits = fitting(w)
         if not fits.all():
             n = int((~fits).sum())
-            raise InputError(f"{n:,} job{'s' * (n > 1)} could never start on {count} nodes (the first: row {np.argmin(fits)})")
+            number = w.columns["job"][np.argmin(fits)] if "job" in w.columns else f"of row {np.argmin(fits)}"
+            raise InputError(f"{n:,} job{'s' * (n > 1)} could never start on {count} nodes (the first: job {number})")
     return w
 
 

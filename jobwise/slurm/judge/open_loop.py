@@ -231,8 +231,8 @@ class RecordedRun:
     def completing(self, t: float) -> list[Places]:
         """Sets of nodes that may have been completing at t: those of jobs that ended within COMPLETING_S or were stopped within
         STOPPING_S before, a job's or several jobs', then parts of them."""
-        held = {self.held[row] for j in self._just_ended(t) if (row := int(self.row[j])) in self.held}
-        held = sorted(held | {nodes for x, nodes in self.stops if t - STOPPING_S < x <= t})
+        ended = {self.held[row] for j in self._just_ended(t) if (row := int(self.row[j])) in self.held}
+        held = sorted(ended | {nodes for x, nodes in self.stops if t - STOPPING_S < x <= t})
         nodes = sorted({n for x in held for n in x})
         jobs = [tuple(sorted({n for x in part for n in x})) for k in range(len(held)) for part in combinations(held, k + 1)]
         parts = [part for k in range(len(nodes)) for part in islice(combinations(nodes, k + 1), MOST_TRIES)]

@@ -106,6 +106,9 @@ def _of_association(site: Site, text: str) -> Site:
     names = site.association_names
     rows = [i for i, (a, u) in enumerate(names) if u == user and (a == account or not account)]
     if not rows:
+        if account in {a for a, _ in names} and user in {u for _, u in names}:
+            others = ", ".join(a for a, u in names if u == user)
+            raise InputError(f"{text!r}: user {user} is not in account {account}, but in {others}")
         wrong, what = (user, "user") if user and not any(u == user for _, u in names) else (account, "account")
         raise unknown(what, wrong, sorted({u if what == "user" else a for a, u in names} - {""}), f"{text!r}: ")
     if not keys:
@@ -122,7 +125,7 @@ def _preempt_mode(site: Site, text: str) -> Site:
     try:
         mode = mode_of(value)
     except ValueError:
-        raise InputError(f"{text!r}: {value!r} is no value of PreemptMode: OFF, CANCEL, REQUEUE") from None
+        raise InputError(f"{text!r}: {value!r} is no PreemptMode that is simulated: OFF, CANCEL, REQUEUE") from None
     for table in (site.partition_preempt, site.qos_preempt):
         table["mode"] = mode
     if not len(site.partition_preempt):

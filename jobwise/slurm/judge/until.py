@@ -51,10 +51,17 @@ def goal(text: str) -> Goal:
 
 
 def until(
-    w: Workload, aim: Goal, *, replicas: int = 5, seed: int = 0, progress: Callable[[int, int], None] | None = None
+    w: Workload,
+    aim: Goal,
+    *,
+    changes: str = "",
+    replicas: int = 5,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[list[Change], str]:
     """Return (the numbers of nodes that were tried, in order, as changes from none; the answer in a sentence). Nodes like the
-    last one are added: 1, 2, 4 and so on until the goal is met, then fewer as long as it is. Raises InputError."""
+    last one are added: 1, 2, 4 and so on until the goal is met, then fewer as long as it is. `changes`: what else is other than
+    at present with the jobs `w`, in words. Raises InputError."""
     by, count, most = shake_for(w), len(w.cluster.capacity), MOST * len(w.cluster.capacity)
     steps, done = 2 * int(np.ceil(np.log2(most))) + 2, [0]
 
@@ -77,14 +84,15 @@ def until(
     while meets(high) and high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if meets(middle) else (middle, high)
-    what = MEASURES[aim.measure][1]
+    what, now = MEASURES[aim.measure][1], "with these nodes" if changes else "now"
+    goal_text = f"{changes}, {aim.text}" if changes else aim.text
     if meets(0):
-        answer = f"{aim.text}: {what} is {_told(aim, tried[0])} now, no more nodes are needed."
+        answer = f"{goal_text}: {what} is {_told(aim, tried[0])} {now}, no more nodes are needed."
     elif meets(high):
         more = f"{high:,} more node{'s' * (high > 1)} beside the {count:,}"
-        answer = f"{aim.text}: it takes {more}: {what} is {_told(aim, tried[high])} then, {_told(aim, tried[0])} now."
+        answer = f"{goal_text}: it takes {more}: {what} is {_told(aim, tried[high])} then, {_told(aim, tried[0])} {now}."
     else:
-        answer = f"{aim.text}: not with {most:,} more nodes either, {what} is {_told(aim, tried[most])} then."
+        answer = f"{goal_text}: not with {most:,} more nodes either, {what} is {_told(aim, tried[most])} then."
     present = tried[0]
     return [against(f"{n:+d} nodes", present, tried[n]) for n in sorted(tried) if n], answer
 

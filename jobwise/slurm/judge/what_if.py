@@ -80,13 +80,13 @@ class Replays:
         """The time-shifted ones, if any."""
         return self.records[1:] or self.records
 
-    def blocks(self, of: Callable[[Record], np.ndarray], keep: Callable[[Record], np.ndarray] | None = None) -> np.ndarray:
-        """[B, K] means (with `keep` [J] bool: sums over those jobs) of blocks of consecutive jobs."""
+    def blocks(self, of: Callable[[Record], np.ndarray], keep: Sequence[np.ndarray] = ()) -> np.ndarray:
+        """[B, K] means (with `keep`, [J] bool of each replica: sums over those jobs) of blocks of consecutive jobs."""
         means = []
-        for r in self.replicas:
-            x = of(r) if keep is None else np.where(keep(r), of(r), 0.0)
+        for k, r in enumerate(self.replicas):
+            x = np.where(keep[k], of(r), 0.0) if keep else of(r)
             edges = np.linspace(0, len(x), min(BLOCKS, len(x)) + 1).astype(int)
-            means.append(np.add.reduceat(x, edges[:-1]) / (np.diff(edges) if keep is None else 1.0))
+            means.append(np.add.reduceat(x, edges[:-1]) / (1.0 if keep else np.diff(edges)))
         return np.stack(means, axis=1)
 
 
@@ -199,10 +199,12 @@ class Change:
         ]
 
     def _group(self, what: str, group: str, keep: Callable[[Record], np.ndarray]) -> list[dict]:
-        count = int(keep(self.present.records[0]).sum())
+        count, now = int(keep(self.present.records[0]).sum()), [keep(r) for r in self.present.replicas]
         if count < LEAST_JOBS:
             return []
-        base, ours = (x.blocks(_wait, keep) for x in (self.present, self.after))
+        same = len(self.present.records[0].jobs) == len(self.after.records[0].jobs)
+        then = now if same else [keep(r) for r in self.after.replicas]  # the same jobs, wherever they have moved
+        base, ours = self.present.blocks(_wait, now), self.after.blocks(_wait, then) * count / max(int(then[0].sum()), 1)
         a, b = (float(x.sum(axis=0).mean() / count) for x in (base, ours))
         known = {"what": what, "group": group, "jobs": count, "present_s": a, "after_s": b}
         if max(a, b) < 1.0:

@@ -69,7 +69,7 @@ def _plain(x: float) -> str:
 
 
 def _version(text: str, before: float) -> float:
-    """260503 for 26.05.3."""
+    """Return the number 260503 for version 26.05.3."""
     if not (m := re.match(r"(\d\d)\.(\d\d)(?:\.(\d{1,2}))?(?!\d)", text.strip())):
         raise ValueError(f"{text!r} is no version such as 26.05.3")
     return 10_000.0 * int(m[1]) + 100 * int(m[2]) + int(m[3] or 0)

@@ -1,6 +1,6 @@
 """What versions of Slurm do otherwise, on small sites. Starts are computed by hand.
 
-Modules: sim/site/slurm_ends.py, sim/site/slurm_plan.py, sim/site/node_choice.py, slurm/read/conf.py.
+Modules: sim/site/node_choice.py, sim/site/slurm_ends.py, sim/site/slurm_plan.py, slurm/read/conf.py.
 """
 
 import pytest

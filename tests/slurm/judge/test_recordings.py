@@ -1,6 +1,6 @@
 """Every pass of recordings of real Slurms, of three versions: starts, stops and plans as they were recorded.
 
-Modules: sim/site/slurm_plan.py, sim/site/slurm_ends.py, sim/site/preemption.py, slurm/judge/open_loop.py, slurm/read/recording.py.
+Modules: sim/site/preemption.py, sim/site/slurm_ends.py, sim/site/slurm_plan.py, slurm/judge/open_loop.py, slurm/read/recording.py.
 """
 
 import tarfile

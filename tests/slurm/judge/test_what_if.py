@@ -522,6 +522,23 @@ def test_goals_that_are_none(text):
         goal(text)
 
 
+def test_jobs_that_move_stay_in_their_group(tmp_path):
+    """Of 44 jobs one after the other on a node, 22 move to a QOS that changes nothing: no group waits longer or less."""
+    jobs = [job(k, k, k, 60, 4, mem="10M", User="ann" if k % 2 else "bob") for k in range(44)]
+    w = read(write(tmp_path / "s", jobs, qos=[{"Name": "clone", "Priority": 0}]))
+    (change,) = what_if(w, [("moved", changed(w, moves=["user=ann to qos=clone"]), "slurm")], replicas=0)
+    groups = change.groups()
+    assert change.idle and groups and all(g["present_s"] == g["after_s"] for g in groups)
+
+
+def test_a_user_is_changed_in_an_account_of_his_alone(tmp_path):
+    rows = [("root", ""), ("bio", ""), ("lab", ""), ("lab", "ann"), ("bio", "bob")]
+    rows = [{"Account": a, "User": u, "Share": 1, "ParentName": "" if u or a == "root" else "root"} for a, u in rows]
+    w = read(write(tmp_path / "s", [job(1, 0, 0, 10), job(2, 0, 0, 10, User="bob", Account="bio")], assoc=rows))
+    with pytest.raises(InputError, match="user ann is not in account bio, but in lab"):
+        changed(w, ["User=ann Account=bio MaxJobs=1"])
+
+
 def test_how_many_nodes_until(tmp_path):
     """Eight jobs of a node each, ten minutes: on two nodes they wait 15 minutes in the mean, on four 5, on eight none."""
     nodes = [node(f"c{k}") for k in (1, 2)]
@@ -547,6 +564,10 @@ def test_the_questions_as_commands(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "one is new, and no job goes there" in out and "moved to partition main" in out and "node-hours" in out
     assert cli(["slurm", "what-if", folder, "--until", "wait<6m", "--nodes", "2"]) == 2
-    assert "goes with no other change" in capsys.readouterr().err
+    assert "goes with neither --nodes, --or nor --policy" in capsys.readouterr().err
+    assert cli(["slurm", "what-if", folder, "--until", "wait<6m", "--demand", "1.001", "--replicas", "0"]) == 0
+    out = capsys.readouterr().out
+    assert "demand x1.001, wait<6m: it takes 2 more nodes" in out and "all rows are with demand x1.001" in out
+    assert cli(["slurm", "what-if", folder, "--or", "nodes=-1", "--replicas", "0"]) == 0
     assert cli(["slurm", "advise", "--folder", folder]) == 0
     assert "no job waits there" in capsys.readouterr().out
