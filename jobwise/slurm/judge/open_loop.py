@@ -212,6 +212,7 @@ class RecordedRun:
         """Carry out what was recorded of a pass."""
         self.computed(p)
         slurm_loop.see_released(self.s, 0, self.slurm)
+        self.released_as_told()
         rank = self.left.copy()
         starts = [(x.time, partial(self.start, x.time, x.row, x.nodes)) for x in p.starts]
         stops = [(x.time, partial(self.stop, x)) for x in p.stops]
@@ -220,6 +221,12 @@ class RecordedRun:
         self.slurm.work.completing[:] = 0
         self.planned(p)
         self.slurm.work.room.rank[:], self.slurm.work.room.ranked[:] = rank, ~NOTHING
+
+    def released_as_told(self) -> None:
+        """Jobs that waited for others are eligible as accounting has it: the second that Slurm counts in lags behind."""
+        since, told = self.slurm.ledger.since, self.r.workload.columns["eligible"][self.row]
+        for j in np.unique(self.edges[:, 1]):
+            since[j] = told[j] if since[j] - 1.5 < told[j] < since[j] else since[j]
 
     def planned(self, p: Pass) -> None:
         """Take note of the nodes on which exclusive jobs were planned: their priority counts them."""

@@ -71,6 +71,7 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
     (edges, unmet), start = dependencies(a), times(a, "Start")
     site = replace(site, guesses=(*site.guesses, *unmet))
     eligible, run, open_ = queued(a, start), np.maximum(elapsed(a, start), 1.0), np.zeros(len(a), bool)
+    told = eligible
     if a.now is not None:
         open_ = a.matches("^(PENDING|RUNNING)$", "State")
         run[open_] = np.fmax(a.now - start[open_], 1.0)  # as long as it has run: what it will run for is not known
@@ -101,6 +102,7 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
         "job": numbers[order],
         "array": arrays(a, numbers)[order],
         "nodes": where[order],
+        "eligible": (told - eligible.min())[order],
     }
     names = {"nodes": dict(enumerate(places))} | {
         k: dict(enumerate(v)) for k, v in (("user", users), ("group", accounts), ("partition", lists))
