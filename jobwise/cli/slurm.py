@@ -42,7 +42,8 @@ def site(
     s = w.cluster.known_site
     x = s.settings[0]
     total = dict(zip(("cpus", "memory_mib", "gpus"), w.cluster.total.tolist(), strict=True))
-    ignored, lacking = not_simulated(w), [n for n in COMMANDS if not any(f.startswith(f"{n}.") for f in taken)]
+    wanted = () if "slurm.conf" in taken else COMMANDS
+    ignored, lacking = not_simulated(w), [n for n in wanted if not any(f.startswith(f"{n}.") for f in taken)]
     guessed = [g for g in s.guesses if not g.startswith(UNSIMULATED)]
     if as_json:
         about = {"site": w.name, "jobs": len(w), "nodes": len(s.weight), "dropped": w.dropped, "guesses": list(s.guesses)}

@@ -224,9 +224,9 @@ class RecordedRun:
 
     def released_as_told(self) -> None:
         """Jobs that waited for others are eligible as accounting has it: the second that Slurm counts in lags behind."""
-        since, told = self.slurm.ledger.since, self.r.workload.columns["eligible"][self.row]
+        since, recorded = self.slurm.ledger.since, self.r.workload.columns["eligible"][self.row]
         for j in np.unique(self.edges[:, 1]):
-            since[j] = told[j] if since[j] - 1.5 < told[j] < since[j] else since[j]
+            since[j] = recorded[j] if since[j] - 1.5 < recorded[j] < since[j] else since[j]
 
     def planned(self, p: Pass) -> None:
         """Take note of the nodes on which exclusive jobs were planned: their priority counts them."""

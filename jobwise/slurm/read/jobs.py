@@ -70,14 +70,12 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
     site = replace(site, licence_asks=np.array(list(known.bundles), float).reshape(len(known.bundles), len(known.licences)))
     (edges, unmet), start = dependencies(a), times(a, "Start")
     site = replace(site, guesses=(*site.guesses, *unmet))
-    eligible, run, open_ = queued(a, start), np.maximum(elapsed(a, start), 1.0), np.zeros(len(a), bool)
-    told = eligible
+    recorded, run, open_ = queued(a, start), np.maximum(elapsed(a, start), 1.0), np.zeros(len(a), bool)
     if a.now is not None:
         open_ = a.matches("^(PENDING|RUNNING)$", "State")
         run[open_] = np.fmax(a.now - start[open_], 1.0)  # as long as it has run: what it will run for is not known
-    if len(edges):  # a job that waited for others was there when it was submitted
-        waited, submit = np.isin(np.arange(len(a)), edges[:, 1]), times(a, "Submit")
-        eligible = np.where(waited & ~(submit > start), submit, eligible)
+    waited, submit = np.isin(np.arange(len(a)), edges[:, 1]), times(a, "Submit")
+    eligible = np.where(waited & ~(submit > start), submit, recorded)  # one that waited for others was there before
     limited = table["at_once"][ask] > 0
     if limited.any():  # a task that waits for others of its array is there from the begin
         first = np.full(table["array"].max() + 1, np.inf)
@@ -98,12 +96,11 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
     order = np.argsort(eligible, kind="stable")
     where, places = a.distinct("NodeList")
     columns = {
-        "wait": (start - eligible)[order],
-        "job": numbers[order],
+        "wait": (start - eligible)[order], "job": numbers[order],
         "array": arrays(a, numbers)[order],
         "nodes": where[order],
-        "eligible": (told - eligible.min())[order],
-    }
+        "eligible": (recorded - eligible.min())[order],
+    }  # fmt: skip
     names = {"nodes": dict(enumerate(places))} | {
         k: dict(enumerate(v)) for k, v in (("user", users), ("group", accounts), ("partition", lists))
     }

@@ -14,7 +14,7 @@ import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.site import LIMITS, Site, partition_dtype, qos_dtype
-from jobwise.slurm.read import conf, documents, guesses, hardware, jobs, unsimulated
+from jobwise.slurm.read import conf, documents, guesses, hardware, jobs, simulator, unsimulated
 from jobwise.slurm.read.asks import Known
 from jobwise.slurm.read.associations import unlimited, used
 from jobwise.slurm.read.closures import closures, out_of_service
@@ -80,9 +80,10 @@ def read(folder: str | Path, accounting: Accounting | None = None) -> Workload:
 
 
 def _read(folder: Path, accounting: Accounting | None) -> Workload:
-    texts = {name: _text(folder, f"{name}.txt") for name in COMMANDS if name != "sacct"}
-    accounting = _accounting(folder, _text(folder, "sacct.txt")) if accounting is None else accounting
-    guessed = []
+    made = simulator.texts(folder)
+    texts = made or {name: _text(folder, f"{name}.txt") for name in COMMANDS}
+    accounting = _accounting(folder, texts["sacct"]) if accounting is None else accounting
+    guessed = ["a site of a simulator: nobody has run these jobs, they have no starts"] if made else []
     known = _config(folder, texts["scontrol_config"])
     if not known:
         guessed.append("no scontrol_config: Slurm's own settings, first come, first served")
@@ -166,6 +167,9 @@ def files(folder: str | Path) -> tuple[list[str], list[str]]:
     """Return the names of the folder's files that `read` takes, and of the others, in order."""
     folder = Path(folder)
     there = {x.name for x in folder.iterdir() if x.is_file()}
+    if simulator.is_one(folder):
+        taken = {x for x in there if x == "slurm.conf" or x.endswith((".events", ".script"))}
+        return sorted(taken), sorted(there - taken)
     full = {x for x in there if (folder / x).stat().st_size}
     taken = {f"{name}.txt" for name in (*COMMANDS, USAGE)} & full
     taken |= {f"{name}.json" for name in AS_JSON if f"{name}.txt" not in taken} & full

@@ -53,6 +53,7 @@ CONFIG = Keys(
         AuthType BatchStartTimeout BcastExclude BcastParameters CertgenParameters CertgenType CertmgrParameters
         CertmgrType CgroupAutomount CgroupPlugin CliFilterParameters CliFilterPlugins CommunicationParameters
         ConstrainCores ConstrainDevices ConstrainRAMSpace ConstrainSwapSpace CoreSpecPlugin CpuFreqDef
+        ControlAddr ControlMachine
         CpuFreqGovernors CredType DataParserParameters DebugFlags DisableRootJobs EioTimeout EnforcePartLimits
         EpilogMsgTime ExtSensorsType ExtSensorsFreq FirstJobId GetEnvTimeout GpuFreqDef GresTypes GroupUpdateForce
         GroupUpdateTime HASH_VAL HashPlugin HealthCheckInterval HealthCheckNodeState HealthCheckProgram
