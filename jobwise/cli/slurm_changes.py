@@ -93,22 +93,23 @@ def what_if(
         raise InputError("--until adds nodes until its goal is met; it goes with neither --nodes, --or nor --policy")
     if len(set(policy or [])) < len(policy or []):
         raise InputError("a policy is named twice")
+    aim = goal(changing.until) if changing.until else None
     _ready(folder, report, output.force)
     w = read(folder)
     after = changed(w, lines, nodes, times(limits, "--limits"), demand, new=new, moves=move, reserve=reserve)
     words = [*new, *lines, *move, *(f"reserve {x}" for x in reserve), *([f"{nodes:+d} nodes"] if nodes else [])]
     words += [*([f"demand x{demand:g}"] if demand else []), *([f"limits {limits}"] if limits else [])]
     changes_text = ", ".join(words)
-    if changing.until:
-        _until(folder, after, changes_text, changing.until, replicas, seed, report, parallel, output)
-        return
     schedulers = policy or (["slurm"] if changes_text else [])
     alternatives = [(", ".join(filter(None, [p if p != "slurm" else "", changes_text])) or p, after, p) for p in schedulers]
     alternatives += [(text, _one(w, text), "slurm") for text in either]
     for _, _, p in alternatives:
         resolve(p)
     with progress("replay") as step, parallel.workers():
-        changes = tried(w, alternatives, replicas=replicas, seed=seed, progress=step)
+        if aim:
+            changes, answer = until(after, aim, changes=changes_text, replicas=replicas, seed=seed, progress=step)
+        else:
+            changes, answer = tried(w, alternatives, replicas=replicas, seed=seed, progress=step), ""
     with progress("the present beside the record") as step:
         present = of_present(w, step)
     new_limits = dict.fromkeys(
@@ -121,7 +122,9 @@ def what_if(
     notes += [f"note: {x} is new, and no job goes there; --move sends some" for x in _empty(after, new)]
     if len([*new, *lines, *move, *reserve]) + bool(nodes) + bool(limits) > 1 and not (new and move):
         notes.append("note: these changes were made together; a what-if of each alone tells them apart")
-    show(of_changes(w, changes, present, lines, notes).naming(SITE=folder), output.as_json, report)
+    if aim and changes_text:
+        notes.append(f"note: all rows are with {changes_text}, the first one, too")
+    show(of_changes(w, changes, present, lines, notes, answer).naming(SITE=folder), output.as_json, report)
 
 
 def _empty(w: Workload, new: list[str]) -> list[str]:
@@ -136,28 +139,6 @@ def _empty(w: Workload, new: list[str]) -> list[str]:
             used = (w.jobs["queue"] == site.qos_names.index(name)).any()
         out += [] if used else [name]
     return out
-
-
-def _until(
-    folder: str,
-    w: Workload,
-    changes_text: str,
-    text: str,
-    replicas: int,
-    seed: int,
-    report: str | None,
-    parallel: Parallel,
-    output: Output,
-) -> None:
-    """Show how many nodes it takes for the jobs `w` on their site, which has been changed as a text says."""
-    _ready(folder, report, output.force)
-    aim = goal(text)
-    with progress("replay") as step, parallel.workers():
-        changes, answer = until(w, aim, changes=changes_text, replicas=replicas, seed=seed, progress=step)
-    with progress("the present beside the record") as step:
-        present = of_present(read(folder), step)
-    notes = [f"note: all rows are with {changes_text}, the first one, too"] if changes_text else []
-    show(of_changes(w, changes, present, [], notes, answer).naming(SITE=folder), output.as_json, report)
 
 
 def _one(w: Workload, text: str) -> Workload:

@@ -84,13 +84,13 @@ def until(
     while meets(high) and high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if meets(middle) else (middle, high)
-    what, now = MEASURES[aim.measure][1], "with these nodes" if changes else "now"
+    what, as_it_is = MEASURES[aim.measure][1], "with these nodes" if changes else "now"
     goal_text = f"{changes}, {aim.text}" if changes else aim.text
     if meets(0):
-        answer = f"{goal_text}: {what} is {_told(aim, tried[0])} {now}, no more nodes are needed."
+        answer = f"{goal_text}: {what} is {_told(aim, tried[0])} {as_it_is}, no more nodes are needed."
     elif meets(high):
         more = f"{high:,} more node{'s' * (high > 1)} beside the {count:,}"
-        answer = f"{goal_text}: it takes {more}: {what} is {_told(aim, tried[high])} then, {_told(aim, tried[0])} {now}."
+        answer = f"{goal_text}: it takes {more}: {what} is {_told(aim, tried[high])} then, {_told(aim, tried[0])} {as_it_is}."
     else:
         answer = f"{goal_text}: not with {most:,} more nodes either, {what} is {_told(aim, tried[most])} then."
     present = tried[0]

@@ -199,12 +199,13 @@ class Change:
         ]
 
     def _group(self, what: str, group: str, keep: Callable[[Record], np.ndarray]) -> list[dict]:
-        count, now = int(keep(self.present.records[0]).sum()), [keep(r) for r in self.present.replicas]
+        count, members = int(keep(self.present.records[0]).sum()), [keep(r) for r in self.present.replicas]
         if count < LEAST_JOBS:
             return []
         same = len(self.present.records[0].jobs) == len(self.after.records[0].jobs)
-        then = now if same else [keep(r) for r in self.after.replicas]  # the same jobs, wherever they have moved
-        base, ours = self.present.blocks(_wait, now), self.after.blocks(_wait, then) * count / max(int(then[0].sum()), 1)
+        theirs = members if same else [keep(r) for r in self.after.replicas]  # the same jobs, wherever they have moved
+        base = self.present.blocks(_wait, members)
+        ours = self.after.blocks(_wait, theirs) * count / max(int(theirs[0].sum()), 1)
         a, b = (float(x.sum(axis=0).mean() / count) for x in (base, ours))
         known = {"what": what, "group": group, "jobs": count, "present_s": a, "after_s": b}
         if max(a, b) < 1.0:
