@@ -31,19 +31,18 @@ def site(
         jobwise slurm site
         jobwise slurm site site
     """
-    from jobwise.slurm.read.site import COMMANDS, commands, files, most_helpful, not_simulated, read
+    from jobwise.slurm.read.site import commands, files, most_helpful, not_simulated, read
     from jobwise.slurm.read.unsimulated import UNSIMULATED
 
     if folder is None:
         typer.echo(commands())
         return
     w = read(folder)
-    taken, others = files(folder)
+    taken, others, lacking = files(folder)
     s = w.cluster.known_site
     x = s.settings[0]
     total = dict(zip(("cpus", "memory_mib", "gpus"), w.cluster.total.tolist(), strict=True))
-    wanted = () if "slurm.conf" in taken else COMMANDS
-    ignored, lacking = not_simulated(w), [n for n in wanted if not any(f.startswith(f"{n}.") for f in taken)]
+    ignored = not_simulated(w)
     guessed = [g for g in s.guesses if not g.startswith(UNSIMULATED)]
     if as_json:
         about = {"site": w.name, "jobs": len(w), "nodes": len(s.weight), "dropped": w.dropped, "guesses": list(s.guesses)}

@@ -9,66 +9,87 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
 from jobwise.errors import InputError
 from jobwise.slurm.read.text import memory, nodes, pairs, seconds
 
-EVENTS = "*.events"
+EVENTS, CONF, SCRIPT = "*.events", "slurm.conf", "sacctmgr*.script"
 ZERO = 946_684_800  # s since 1970 of time 0 of the events, which name no day: 1 January 2000
+YEAR_S = 365 * 86_400  # Slurm's limit of a job where none is set
 COLUMNS = {"maxsubmitjobsperuser": "MaxSubmitPU", "maxjobsperuser": "MaxJobsPU", "maxtresperuser": "MaxTRESPU"}
 COLUMNS |= {"priority": "Priority", "grptres": "GrpTRES", "grpjobs": "GrpJobs", "maxwall": "MaxWall", "preempt": "Preempt"}
+OPTIONS = (  # of an event; what else it has stays in the line that it submits
+    ("-sim-walltime",), ("--uid",), ("-J", "--job-name"), ("-N", "--nodes"), ("-n", "--ntasks"), ("-c", "--cpus-per-task"),
+    ("-t", "--time"), ("-p", "--partition"), ("-A", "--account"), ("-q", "--qos"), ("-C", "--constraint"),
+    ("--mem",), ("--gres",), ("-a", "--array"),
+)  # fmt: skip
 
 
 class _Options(argparse.ArgumentParser):
+    def __init__(self) -> None:
+        super().__init__(add_help=False, allow_abbrev=False)
+        for names in OPTIONS:
+            self.add_argument(*names, dest=names[-1].strip("-").replace("-", "_"), default="")
+
     def error(self, message: str) -> NoReturn:
         """Raise ValueError in place of SystemExit."""
         raise ValueError(message)
 
 
-def _options() -> _Options:
-    known = _Options(add_help=False, allow_abbrev=False)
-    for names in ("-sim-walltime", "--uid", "-J", "-N", "-n", "-c", "-t", "-p", "-A", "--mem", "--gres", "-d"):
-        known.add_argument(names, dest=names.strip("-").replace("-", "_"), default="")
-    known.add_argument("-q", "--qos", dest="q", default="normal")
-    known.add_argument("-C", "--constraint", dest="C", default="")
-    return known
+@dataclass
+class Printed:
+    """What Slurm's commands would print of a site, by the names of `site.COMMANDS`, and what was left out or assumed."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
-def is_one(folder: Path) -> bool:
-    """Return whether a folder has events, and nothing that sacct has printed."""
-    return any(folder.glob(EVENTS)) and not any(folder.glob("sacct.*"))
+def taken(folder: Path) -> list[str]:
+    """Return the names of the files of such a site, in order; none where sacct has printed something, or no event is there."""
+    if not any(folder.glob(EVENTS)) or any(folder.glob("sacct.*")):
+        return []
+    return sorted(x.name for pattern in (EVENTS, CONF, SCRIPT) for x in folder.glob(pattern))
 
 
-def texts(folder: Path) -> dict[str, str]:
-    """Return what Slurm's commands would print of such a site, by the names of `site.COMMANDS`; nothing where it is none.
+def printed(folder: Path) -> Printed:
+    """Return what Slurm's commands would print of such a site; nothing where it is none.
 
     Raises
     ------
     InputError
-        A file is missing or there are several, or an event cannot be read.
+        A file is missing or there are several, or no event can be read.
     """
-    if not is_one(folder):
-        return {}
-    events, scripts = sorted(folder.glob(EVENTS)), sorted(folder.glob("sacctmgr*.script"))
-    if not (folder / "slurm.conf").is_file() or len(events) > 1 or len(scripts) > 1:
-        raise InputError(f"{folder}: one *.events with its slurm.conf, and at most one sacctmgr*.script, are expected")
-    lines = list(_lines(folder / "slurm.conf"))
+    if not taken(folder):
+        return Printed()
+    events, scripts = sorted(folder.glob(EVENTS)), sorted(folder.glob(SCRIPT))
+    if not (folder / CONF).is_file() or len(events) > 1 or len(scripts) > 1:
+        raise InputError(f"{folder}: one {EVENTS} with its {CONF}, and at most one {SCRIPT}, are expected")
+    lines = list(_lines(folder / CONF))
     script = list(_lines(scripts[0])) if scripts else []
+    notes = ["a site of a simulator: nobody has run these jobs, they have no starts"]
+    notes += [f"{CONF} has {x!r}: that file is not read" for x in lines if re.match(r"include\s", x, re.IGNORECASE)]
+    if unread := [x for x in script if not re.match(r"add\s+(qos|cluster|account|user)\s|list\s", x, re.IGNORECASE)]:
+        notes.append(f"{len(unread):,} lines of {scripts[0].name} are not read (the first: {unread[0]!r})")
     users = dict(_accounts(script))
-    qos = [_qos(x) for x in script if re.match(r"add\s+qos\s", x, re.IGNORECASE)]
-    return {
+    partitions = {x["partitionname"]: x for x in _declared(lines, "partitionname")}
+    common = next((v for k, v in _settings(lines) if k.lower() == "defmempercpu"), "0")
+    jobs = list(_Jobs(events[0], users, partitions, common).rows(notes))
+    texts = {
         "scontrol_config": "".join(f"{k:<24}= {v}\n" for k, v in _settings(lines)),
         "scontrol_node": "".join(_nodes(lines)),
-        "scontrol_partition": "".join(_partitions(lines)),
-        "sacctmgr_qos": _table(qos),
+        "scontrol_partition": "".join(_partition(x) for x in partitions.values()),
+        "sacctmgr_qos": _table([_qos(x) for x in script if re.match(r"add\s+qos\s", x, re.IGNORECASE)]),
         "sacctmgr_assoc": _table(list(_associations(script, users))),
         "sacctmgr_event": "",
         "sacctmgr_reservation": "",
-        "sacct": _table(list(_jobs(events[0], users, _memory(lines)))),
+        "sacct": _table(jobs),
     }
+    return Printed(texts, notes)
 
 
 def _lines(file: Path) -> Iterator[str]:
@@ -81,7 +102,7 @@ def _lines(file: Path) -> Iterator[str]:
 def _settings(lines: list[str]) -> Iterator[tuple[str, str]]:
     for line in lines:
         key, _, value = line.partition("=")
-        if not re.match(r"(node|partition|frontend|nodeset|down)", key.strip(), re.IGNORECASE):
+        if value and key.strip().lower() not in ("nodename", "partitionname", "frontendname", "nodeset", "downnodes"):
             yield key.strip(), value.strip()
 
 
@@ -109,20 +130,14 @@ def _nodes(lines: list[str]) -> Iterator[str]:
         yield from (f"NodeName={name} {text}\n" for name in nodes(row["nodename"]))
 
 
-def _partitions(lines: list[str]) -> Iterator[str]:
-    for row in _declared(lines, "partitionname"):
-        known = {"PartitionName": row.pop("partitionname"), "Nodes": row.pop("nodes", "ALL")}
-        both = row.pop("priority", "1")  # an old word for two things
-        known |= {"PriorityJobFactor": row.pop("priorityjobfactor", both), "PriorityTier": row.pop("prioritytier", both)}
-        names = {"maxtime": "MaxTime", "state": "State", "qos": "QoS", "defmempercpu": "DefMemPerCPU", "allowqos": "AllowQos"}
-        known |= {names.get(k, k): v for k, v in row.items()}
-        yield " ".join(f"{k}={v}" for k, v in known.items()) + "\n\n"
-
-
-def _memory(lines: list[str]) -> dict[str, str]:
-    """Return the MiB for each CPU of jobs that ask for none, by partition."""
-    common = next((v for k, v in _settings(lines) if k.lower() == "defmempercpu"), "0")
-    return {r["partitionname"]: r.get("defmempercpu", common) for r in _declared(lines, "partitionname")}
+def _partition(said: dict[str, str]) -> str:
+    row = dict(said)
+    known = {"PartitionName": row.pop("partitionname"), "Nodes": row.pop("nodes", "ALL")}
+    both = row.pop("priority", "1")  # an old word for two things
+    known |= {"PriorityJobFactor": row.pop("priorityjobfactor", both), "PriorityTier": row.pop("prioritytier", both)}
+    names = {"maxtime": "MaxTime", "state": "State", "qos": "QoS", "defmempercpu": "DefMemPerCPU", "allowqos": "AllowQos"}
+    known |= {names.get(k, k): v for k, v in row.items()}
+    return " ".join(f"{k}={v}" for k, v in known.items()) + "\n\n"
 
 
 def _words(line: str) -> dict[str, str]:
@@ -155,51 +170,63 @@ def _associations(script: list[str], users: dict[str, str]) -> Iterator[dict[str
             yield one(words.get("account") or users[words["name"]], words["name"], words.get("fairshare", "1"), "")
 
 
-def _jobs(file: Path, users: dict[str, str], of_cpu: dict[str, str]) -> Iterator[dict[str, str]]:
-    """Yield rows of sacct. Raises InputError, naming file and line."""
-    options, job = _options(), 0
-    for n, line in enumerate(file.read_text("utf-8", errors="replace").splitlines(), 1):
-        event, _, words = line.partition("|")
-        if not (m := re.match(r"\s*-dt\s+([\d.]+)\s+-e\s+(\w+)\s*$", event)):
-            if line.strip() and not line.lstrip().startswith("#"):
-                raise InputError(f"{file}:{n}: no event such as '-dt 10.5 -e submit_batch_job | -sim-walltime 300 …'")
-        elif m[2] == "submit_batch_job":
-            job += 1
-            try:
-                yield _job(options, job, float(m[1]), shlex.split(words)[:-1], users, of_cpu)
-            except ValueError as error:
-                raise InputError(f"{file}:{n}: {error}") from None
+@dataclass
+class _Jobs:
+    """The events of a file: who has which account, what partitions say, and the MiB for each CPU where they say nothing."""
 
+    file: Path
+    users: dict[str, str]
+    partitions: dict[str, dict[str, str]]
+    common: str
 
-def _job(
-    options: _Options, job: int, at: float, words: list[str], users: dict[str, str], of_cpu: dict[str, str]
-) -> dict[str, str]:
-    x, _ = options.parse_known_args(words)
-    count, limit, submit = int(x.N or 1), seconds(x.t) if x.t else 86_400.0, int(ZERO + at)
-    cpus, run = int(x.n or count) * int(x.c or 1), float(x.sim_walltime or -1)
-    run = int(limit if run < 0 else min(run, limit))  # it never ends by itself: its limit does
-    gpus = re.search(r"gpu(?::[^:,]+)?:(\d+)", x.gres)
-    mib = memory(x.mem) * count if x.mem else cpus * int(of_cpu.get(x.p, "0"))
-    asked = f"billing={cpus},cpu={cpus}{f',gres/gpu={int(gpus[1]) * count}' if gpus else ''},mem={mib}M,node={count}"
-    row = {
-        "JobID": job,
-        "JobIDRaw": job,
-        "JobName": x.J,
-        "User": x.uid,
-        "Account": x.A or users.get(x.uid, ""),
-        "Partition": x.p,
-    }
-    row |= {"QOS": x.q, "State": "COMPLETED", "Submit": submit, "Eligible": submit, "Start": submit, "End": submit + run}
-    row |= {
-        "ElapsedRaw": run,
-        "TimelimitRaw": int(limit // 60),
-        "NNodes": count,
-        "NCPUS": cpus,
-        "ReqCPUS": cpus,
-        "ReqMem": x.mem,
-    }
-    row |= {"ReqTRES": asked, "AllocTRES": "", "NodeList": "", "Priority": "", "Constraints": x.C}
-    return {k: str(v) for k, v in row.items()} | {"SubmitLine": shlex.join(["sbatch", *_sbatch(words)])}
+    def rows(self, notes: list[str]) -> Iterator[dict[str, str]]:
+        """Yield rows of sacct. What is left out is noted. Raises InputError where nothing is left."""
+        options, job, read, others, odd = _Options(), 0, 0, Counter[str](), list[str]()
+        for n, line in enumerate(self.file.read_text("utf-8", errors="replace").splitlines(), 1):
+            event, _, words = line.partition("|")
+            if not line.strip() or line.lstrip().startswith("#"):
+                continue
+            if not (m := re.match(r"\s*-dt\s+([\d.]+)\s+-e\s+(\w+)\s*$", event)):
+                odd.append(f"{self.file}:{n}: no event such as '-dt 10.5 -e submit_batch_job | -sim-walltime 300 …'")
+            elif m[2] != "submit_batch_job":
+                others[m[2]] += 1
+            else:
+                job += 1  # Slurm's number of it, whether it can be read or not
+                try:
+                    row = self._row(options, job, float(m[1]), shlex.split(words)[:-1])
+                    read += 1
+                    yield row
+                except ValueError as error:
+                    odd.append(f"{self.file}:{n}: {error}")
+        if not read:
+            raise InputError(odd[0] if odd else f"{self.file}: no job is submitted")
+        notes += [f"{count:,} events {name} are left out: only submitted jobs are read" for name, count in others.items()]
+        notes += [f"{len(odd):,} events cannot be read and are left out (the first: {odd[0]})"] if odd else []
+
+    def _row(self, options: _Options, job: int, at: float, words: list[str]) -> dict[str, str]:
+        x, _ = options.parse_known_args(words)
+        if x.array:
+            raise ValueError("arrays are not read")
+        default = next((k for k, p in self.partitions.items() if p.get("default", "").upper() == "YES"), "")
+        where = x.partition or default
+        own = self.partitions.get(where.split(",")[0], {})
+        most = seconds(own.get("defaulttime") or own.get("maxtime") or "UNLIMITED")
+        limit, submit = min(seconds(x.time) if x.time else most, YEAR_S), int(ZERO + at)
+        count = int((x.nodes or "1").split("-")[0])
+        cpus, run = int(x.ntasks or count) * int(x.cpus_per_task or 1), float(x.sim_walltime or -1)
+        run = int(limit if run < 0 else min(run, limit))  # it never ends by itself: its limit does
+        gpus = re.search(r"gpu(?::[^:,]+)?:(\d+)", x.gres)
+        mib = memory(x.mem) * count if x.mem else cpus * int(own.get("defmempercpu", self.common))
+        asked = f"billing={cpus},cpu={cpus}{f',gres/gpu={int(gpus[1]) * count}' if gpus else ''},mem={mib}M,node={count}"
+        row = {
+            "JobID": job, "JobIDRaw": job, "JobName": x.job_name, "User": x.uid,
+            "Account": x.account or self.users.get(x.uid, ""), "Partition": where, "QOS": x.qos or "normal", "State": "COMPLETED",
+            "Submit": submit, "Eligible": submit,
+            "Start": submit, "End": submit + run, "ElapsedRaw": run, "TimelimitRaw": int(limit // 60), "NNodes": count,
+            "NCPUS": cpus, "ReqCPUS": cpus, "ReqMem": x.mem, "ReqTRES": asked, "AllocTRES": "", "NodeList": "", "Priority": "",
+            "Constraints": x.constraint,
+        }  # fmt: skip
+        return {k: str(v) for k, v in row.items()} | {"SubmitLine": shlex.join(["sbatch", *_sbatch(words)])}
 
 
 def _sbatch(words: list[str]) -> Iterator[str]:

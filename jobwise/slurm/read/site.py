@@ -80,10 +80,10 @@ def read(folder: str | Path, accounting: Accounting | None = None) -> Workload:
 
 
 def _read(folder: Path, accounting: Accounting | None) -> Workload:
-    made = simulator.texts(folder)
-    texts = made or {name: _text(folder, f"{name}.txt") for name in COMMANDS}
+    simulated = simulator.printed(folder)
+    texts = simulated.texts or {name: _text(folder, f"{name}.txt") for name in COMMANDS}
     accounting = _accounting(folder, texts["sacct"]) if accounting is None else accounting
-    guessed = ["a site of a simulator: nobody has run these jobs, they have no starts"] if made else []
+    guessed = [*simulated.notes]
     known = _config(folder, texts["scontrol_config"])
     if not known:
         guessed.append("no scontrol_config: Slurm's own settings, first come, first served")
@@ -163,17 +163,17 @@ AS_JSON = {  # Slurm's JSON serves where the text is missing: who reads it
 }
 
 
-def files(folder: str | Path) -> tuple[list[str], list[str]]:
-    """Return the names of the folder's files that `read` takes, and of the others, in order."""
+def files(folder: str | Path) -> tuple[list[str], list[str], list[str]]:
+    """Return the names of the folder's files that `read` takes, of the others, and of what would tell more, in order."""
     folder = Path(folder)
     there = {x.name for x in folder.iterdir() if x.is_file()}
-    if simulator.is_one(folder):
-        taken = {x for x in there if x == "slurm.conf" or x.endswith((".events", ".script"))}
-        return sorted(taken), sorted(there - taken)
+    if simulated := simulator.taken(folder):
+        return simulated, sorted(there - set(simulated)), []
     full = {x for x in there if (folder / x).stat().st_size}
     taken = {f"{name}.txt" for name in (*COMMANDS, USAGE)} & full
     taken |= {f"{name}.json" for name in AS_JSON if f"{name}.txt" not in taken} & full
-    return sorted(taken), sorted(there - taken)
+    lacking = [name for name in COMMANDS if not {f"{name}.txt", f"{name}.json"} & taken]
+    return sorted(taken), sorted(there - taken), lacking
 
 
 def _licences(text: str) -> dict[str, float]:

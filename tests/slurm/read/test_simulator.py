@@ -8,7 +8,7 @@ import pytest
 
 import jobwise as jw
 from jobwise.errors import InputError
-from jobwise.slurm.read.site import not_simulated, read
+from jobwise.slurm.read.site import files, not_simulated, read
 
 CONF = """# a site
 ClusterName=small
@@ -58,11 +58,8 @@ def test_a_site_and_its_jobs(tmp_path):
     assert w.cluster.capacity.tolist() == [[8, 64000, 0], [8, 64000, 0], [4, 64000, 2]]
     assert site.partition_names == ("main", "gpu") and site.partitions["max_time"].tolist() == [7200, 3600]
     assert site.partitions["tier"].tolist() == [100, 1] and site.qos_names == ("normal", "high")
-    assert w.jobs["submit"].tolist() == [0, 10, 20] and w.ends["runtime"].tolist() == [
-        600,
-        600,
-        30,
-    ]  # without an end: its limit
+    assert w.jobs["submit"].tolist() == [0, 10, 20]
+    assert w.ends["runtime"].tolist() == [600, 600, 30]  # one without an end runs to its limit
     assert w.jobs["walltime"].tolist() == [1800, 600, 3600] and (ask["tasks"] * ask["cpus"]).tolist() == [8, 16, 2]
     assert ask["memory"].tolist()[1] == 8000 and ask["memory_cpu"].tolist()[0] == 1000
     assert [w.names["group"][g] for g in w.jobs["group"]] == ["lab", "bio", "lab"]
@@ -77,14 +74,32 @@ def test_its_jobs_are_simulated(tmp_path):
     assert 600 <= start[1] <= 665 and start[2] <= 24 and np.isfinite(start).all()
 
 
+MORE = """-dt 30 -e submit_batch_job | -sim-walltime 5 --uid=ann --job-name=d --nodes=2-4 --ntasks 6 --cpus-per-task=2 --account=bio pseudo.job
+-dt 31 -e submit_batch_job | -sim-walltime 5 --uid=ann -a 1-9 -p main pseudo.job
+-dt 32 -e submit_batch_job | -sim-walltime 5 --uid=ann -n x pseudo.job
+-dt 33 -e cancel_job | --jobid=1
+hello
+"""
+
+
+def test_what_is_left_out_is_counted_and_long_options_are_read(tmp_path):
+    """Job 4 names neither partition nor time: it has the default partition, and its DefaultTime of 20 minutes."""
+    conf = CONF.replace("Default=YES", "Default=YES DefaultTime=20:00") + "Include more.conf\n"
+    w = read(a_site(tmp_path / "s", EVENTS + MORE, conf))
+    ask, guesses = w.cluster.known_site.asks[w.jobs["ask"]][3], " ".join(w.cluster.known_site.guesses)
+    assert len(w) == 4 and (ask["tasks"], ask["cpus"], ask["nodes"]) == (6, 2, 2) and w.jobs["walltime"][3] == 1200
+    assert w.names["group"][w.jobs["group"][3]] == "bio" and w.names["partition"][w.jobs["partition"][3]] == "main"
+    assert (
+        "3 events cannot be read and are left out (the first: " in guesses and "week.events:6: arrays are not read" in guesses
+    )
+    assert "1 events cancel_job are left out" in guesses and "slurm.conf has 'Include more.conf'" in guesses
+    assert "1 lines of sacctmgr.script are not read (the first: 'modify account name=lab set qos=normal,high')" in guesses
+
+
 @pytest.mark.parametrize(
-    ("events", "said"),
-    [
-        ("hello\n", "week.events:1: no event such as"),
-        ("-dt 1 -e submit_batch_job | -sim-walltime 5 --uid=ann -n x pseudo.job\n", "week.events:1: "),
-    ],
+    ("events", "said"), [("hello\n", "week.events:1: no event such as"), ("# nothing\n", "no job is submitted")]
 )
-def test_what_is_no_event_is_refused_with_its_line(tmp_path, events, said):
+def test_a_file_without_a_job_is_refused(tmp_path, events, said):
     with pytest.raises(InputError, match=said):
         read(a_site(tmp_path / "s", events))
 
@@ -94,3 +109,8 @@ def test_a_folder_without_its_configuration_is_refused(tmp_path):
     (folder / "week.events").write_text(EVENTS)
     with pytest.raises(InputError, match="with its slurm.conf"):
         read(folder)
+
+
+def test_its_files_are_named(tmp_path):
+    (folder := a_site(tmp_path / "s")).joinpath("topology.conf").write_text("")
+    assert files(folder) == (["sacctmgr.script", "slurm.conf", "week.events"], ["topology.conf"], [])
