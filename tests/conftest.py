@@ -179,7 +179,7 @@ def write_site(folder, jobs=60):
     (folder / "scontrol_node.txt").write_text("\n".join(nodes) + "\n")
     (folder / "scontrol_partition.txt").write_text("PartitionName=batch\n   MaxTime=UNLIMITED State=UP\n   Nodes=n[1-4]\n")
     told = "PriorityType = priority/multifactor\nPriorityWeightAge = 1000\nPriorityFlags = \nPriorityMaxAge = 1-00:00:00\n"
-    (folder / "scontrol_config.txt").write_text(told)
+    (folder / "scontrol_config.txt").write_text(f"{told}SLURM_VERSION = 22.05.8\n")
     (folder / "sacctmgr_qos.txt").write_text("Name|Priority|MaxWall|GrpTRES|MaxTRESPU|MaxJobsPU|GrpJobs\nnormal|0|||||\n")
     names = "JobIDRaw|JobName|User|Account|Partition|QOS|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS"
     rows = [f"{names}|ReqCPUS|ReqMem|ReqTRES|AllocTRES|NodeList|SubmitLine"]

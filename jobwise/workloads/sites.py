@@ -75,7 +75,7 @@ SHORTEST = 0.05  # s, a run
 TICK = 0.01  # s, how late in a second the loop of the main passes wakes
 
 
-def phase(w: Workload, seed: int, at_tick: np.ndarray | bool = True) -> tuple[Workload, np.ndarray]:
+def phase(w: Workload, seed: int, at_tick: np.ndarray) -> tuple[Workload, np.ndarray]:
     """(the jobs of a site as they may have been, where accounting tells whole seconds alone: submits, starts and ends anywhere
     in their second, but jobs of the same second in the order of rows; clocks at any phase; its rows as rows of `w` [J]).
     From 23.11 on main passes begin with a second; `at_tick` [J]: which jobs they start."""
@@ -84,7 +84,7 @@ def phase(w: Workload, seed: int, at_tick: np.ndarray | bool = True) -> tuple[Wo
     part = rng.random(len(w))
     jobs["submit"] += part[np.lexsort((part, w.jobs["submit"]))]  # in each second the smaller parts first
     ticks, ended, begun = x["version"] >= TICKING, rng.random(len(w)), rng.random(len(w))  # parts of their second
-    begun = np.where(ticks & np.asarray(at_tick), TICK, begun)
+    begun = np.where(ticks & at_tick, TICK, begun)
     truth["runtime"] = np.maximum(truth["runtime"] + ended - begun, SHORTEST)
     phases = {"look_phase": x["loop"], "whole_phase": x["sched_interval"], "cycle_phase": max(x["bf_interval"], IDLE)}
     phases["price_phase"] = x["calc_period"]

@@ -31,7 +31,7 @@ def follow(recording: Recording, checked: Check) -> Fidelity:
             run.price()
         else:
             run.carry_out(p, checked.completing.get(p.time, ()))
-            run.released_as_told()
+            run.released_as_recorded()
     rows = np.array([row for row in start if row in recording.submit])
     submit, there = (np.floor([x[row] for row in rows]) for x in (recording.submit, start))
     table = run.s.jobs[0][run.place[rows]]

@@ -28,7 +28,8 @@ from jobwise.slurm.read.recording import Pass, RecordedPlan, RecordedStop, Recor
 from jobwise.workload import in_order
 
 COMPLETING_S = 0.1  # a node that has lost a job so shortly before a pass may still be completing
-STOPPING_S = 0.5  # one whose job was stopped for another, so long: the job is killed first
+STOPPING_S = 0.5  # one whose job was stopped for another, so long at most: the job is killed first
+LAG_S = 1.5  # a job that waited for others was eligible at most so long before a pass could see it
 MOST_TRIES = 64  # sets of nodes that may have been completing
 SHOWN = 10  # differences that a report shows
 Places = tuple[int, ...]
@@ -123,8 +124,9 @@ class RecordedRun:
         self.slurm = slurm_tables.scheduler(self.s, 0, self.site)
         self.order = site_order.slurms()
         self.held = {x.row: x.nodes for p in r.passes for x in p.starts}
-        self.edges = w.edges
-        self.stops: list[tuple[float, Places]] = []  # (s, nodes) of jobs that were stopped
+        self.edges, self.children = w.edges, np.unique(w.edges[:, 1])
+        self.eligible = w.columns["eligible"]
+        self.stops: list[tuple[RecordedStop, Places]] = []  # that were carried out, and the nodes of the jobs
         self.chosen: dict[int, Places] = {}  # nodes of the jobs that the last pass has started here
         ids = w.columns["array"]  # tasks have numbers of their own only once they start
         self.slurm.ledger.turn[: len(ids)] = self.slurm.ledger.came[: len(ids)] = np.argsort(np.argsort(ids, kind="stable"))
@@ -202,7 +204,7 @@ class RecordedRun:
         """Stop a job for another as it was recorded."""
         self.to(x.time)
         j = int(self.place[x.row])
-        self.stops.append((x.time, tuple(sorted(self._held(j)))))
+        self.stops.append((x, tuple(sorted(self._held(j)))))
         preemption.put_back_or_end(self.s, 0, self.slurm, j, x.time, x.requeued)
         if x.requeued and x.cleared < np.inf:  # it waits from then on
             ready = np.floor(x.cleared) + self.site.settings["requeue_delay"][0]
@@ -212,7 +214,7 @@ class RecordedRun:
         """Carry out what was recorded of a pass."""
         self.computed(p)
         slurm_loop.see_released(self.s, 0, self.slurm)
-        self.released_as_told()
+        self.released_as_recorded()
         rank = self.left.copy()
         starts = [(x.time, partial(self.start, x.time, x.row, x.nodes)) for x in p.starts]
         stops = [(x.time, partial(self.stop, x)) for x in p.stops]
@@ -222,11 +224,11 @@ class RecordedRun:
         self.planned(p)
         self.slurm.work.room.rank[:], self.slurm.work.room.ranked[:] = rank, ~NOTHING
 
-    def released_as_told(self) -> None:
+    def released_as_recorded(self) -> None:
         """Jobs that waited for others are eligible as accounting has it: the second that Slurm counts in lags behind."""
-        since, recorded = self.slurm.ledger.since, self.r.workload.columns["eligible"][self.row]
-        for j in np.unique(self.edges[:, 1]):
-            since[j] = recorded[j] if since[j] - 1.5 < recorded[j] < since[j] else since[j]
+        since, recorded = self.slurm.ledger.since[self.children], self.eligible[self.children]
+        lags = (since - LAG_S < recorded) & (recorded < since)
+        self.slurm.ledger.since[self.children] = np.where(lags, recorded, since)
 
     def planned(self, p: Pass) -> None:
         """Take note of the nodes on which exclusive jobs were planned: their priority counts them."""
@@ -236,10 +238,10 @@ class RecordedRun:
                 self.slurm.ledger.planned[j] = self.cluster.capacity[list(x.nodes), 0].sum()
 
     def completing(self, t: float) -> list[Places]:
-        """Sets of nodes that may have been completing at t: those of jobs that ended within COMPLETING_S or were stopped within
-        STOPPING_S before, a job's or several jobs', then parts of them."""
+        """Sets of nodes that may have been completing at t: those of jobs that ended within COMPLETING_S before, or that
+        were stopped and had not cleared up, a job's or several jobs', then parts of them."""
         ended = {self.held[row] for j in self._just_ended(t) if (row := int(self.row[j])) in self.held}
-        held = sorted(ended | {nodes for x, nodes in self.stops if t - STOPPING_S < x <= t})
+        held = sorted(ended | {nodes for x, nodes in self.stops if x.time <= t < min(x.cleared, x.time + STOPPING_S)})
         nodes = sorted({n for x in held for n in x})
         jobs = [tuple(sorted({n for x in part for n in x})) for k in range(len(held)) for part in combinations(held, k + 1)]
         parts = [part for k in range(len(nodes)) for part in islice(combinations(nodes, k + 1), MOST_TRIES)]

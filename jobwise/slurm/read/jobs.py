@@ -74,13 +74,7 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
     if a.now is not None:
         open_ = a.matches("^(PENDING|RUNNING)$", "State")
         run[open_] = np.fmax(a.now - start[open_], 1.0)  # as long as it has run: what it will run for is not known
-    waited, submit = np.isin(np.arange(len(a)), edges[:, 1]), times(a, "Submit")
-    eligible = np.where(waited & ~(submit > start), submit, recorded)  # one that waited for others was there before
-    limited = table["at_once"][ask] > 0
-    if limited.any():  # a task that waits for others of its array is there from the begin
-        first = np.full(table["array"].max() + 1, np.inf)
-        np.minimum.at(first, table["array"][ask], eligible)
-        eligible = np.where(limited, first[table["array"][ask]], eligible)
+    eligible = _came(a, recorded, start, edges, np.where(table["at_once"][ask] > 0, table["array"][ask], 0))
     limit = a.map(_limit, "TimelimitRaw")
     if site.settings["preempt"][0]:
         run, site = _whole_runs(a, site, run, limit, a.matches("^PREEMPTED", "State") & ~open_)
@@ -96,17 +90,28 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
     order = np.argsort(eligible, kind="stable")
     where, places = a.distinct("NodeList")
     columns = {
-        "wait": (start - eligible)[order], "job": numbers[order],
+        "wait": (start - eligible)[order],
+        "job": numbers[order],
         "array": arrays(a, numbers)[order],
         "nodes": where[order],
         "eligible": (recorded - eligible.min())[order],
-    }  # fmt: skip
+    }
     names = {"nodes": dict(enumerate(places))} | {
         k: dict(enumerate(v)) for k, v in (("user", users), ("group", accounts), ("partition", lists))
     }
     names |= {"queue": dict(enumerate(site.qos_names)), "app": {i: x for x, i in work.items()}}
     w = lifted(replace(w, columns=columns, origin=float(eligible.min()), dropped=left, names=names))
     return w if a.now is None else _so_far(w, open_[order])
+
+
+def _came(a: Accounting, recorded: np.ndarray, start: np.ndarray, edges: np.ndarray, array: np.ndarray) -> np.ndarray:
+    """[J] s, when jobs that were eligible at `recorded` came: one that waited for others when it was submitted, a task of an
+    `array` [J] (0: none) that lets few run at once with the first of them."""
+    waited, submit = np.isin(np.arange(len(a)), edges[:, 1]), times(a, "Submit")
+    eligible = np.where(waited & ~(submit > start), submit, recorded)
+    first = np.full(array.max(initial=0) + 1, np.inf)
+    np.minimum.at(first, array, eligible)
+    return np.where(array > 0, first[array], eligible)
 
 
 def _so_far(w: Workload, is_open: np.ndarray) -> Workload:

@@ -220,8 +220,8 @@ class _Jobs:
         asked = f"billing={cpus},cpu={cpus}{f',gres/gpu={int(gpus[1]) * count}' if gpus else ''},mem={mib}M,node={count}"
         row = {
             "JobID": job, "JobIDRaw": job, "JobName": x.job_name, "User": x.uid,
-            "Account": x.account or self.users.get(x.uid, ""), "Partition": where, "QOS": x.qos or "normal", "State": "COMPLETED",
-            "Submit": submit, "Eligible": submit,
+            "Account": x.account or self.users.get(x.uid, ""), "Partition": where, "QOS": x.qos or "normal",
+            "State": "COMPLETED", "Submit": submit, "Eligible": submit,
             "Start": submit, "End": submit + run, "ElapsedRaw": run, "TimelimitRaw": int(limit // 60), "NNodes": count,
             "NCPUS": cpus, "ReqCPUS": cpus, "ReqMem": x.mem, "ReqTRES": asked, "AllocTRES": "", "NodeList": "", "Priority": "",
             "Constraints": x.constraint,

@@ -26,6 +26,7 @@ from jobwise.workloads.accounting import Accounting, forgiving
 from jobwise.workloads.accounting import read as accounts
 from jobwise.workloads.sacct import is_sacct, times
 
+RECORDED = ("22.05", "24.11", "26.05")  # versions whose passes were compared with the simulated ones
 FIELDS = "JobID,JobIDRaw,JobName,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw"
 FIELDS += ",NNodes,NCPUS,ReqCPUS,ReqMem,ReqTRES,AllocTRES,NodeList,Priority,Constraints,SubmitLine"
 ASSOCIATION = "Cluster,Account,User,Partition,Share,ParentName,GrpJobs,GrpTRES,GrpSubmit,GrpWall,GrpTRESMins,GrpTRESRunMins"
@@ -87,6 +88,8 @@ def _read(folder: Path, accounting: Accounting | None) -> Workload:
     known = _config(folder, texts["scontrol_config"])
     if not known:
         guessed.append("no scontrol_config: Slurm's own settings, first come, first served")
+    elif (version := known.get("slurm_version", ""))[:5] not in RECORDED:
+        guessed.append(f"the rules of Slurm {version} were not recorded" if version else "no SLURM_VERSION: the rules of 22.05")
     machines = _records(folder, texts, "scontrol_node", "NodeName") or _document(folder, "scontrol_node")
     if not machines:
         guessed.append("no scontrol_node: nodes by the jobs' node lists, as large as what jobs got of them")

@@ -62,6 +62,19 @@ def test_versions_are_read_as_they_are_printed(tmp_path, text, number):
     assert w.cluster.known_site.settings["version"][0] == number
 
 
+@pytest.mark.parametrize(
+    ("known", "guess"),
+    [
+        ({}, "no SLURM_VERSION: the rules of 22.05"),
+        ({"SLURM_VERSION": "25.11.2"}, "the rules of Slurm 25.11.2 were not recorded"),
+        ({"SLURM_VERSION": "26.05.5"}, None),
+    ],
+)
+def test_a_version_that_is_not_known_or_was_not_recorded_is_a_guess(tmp_path, known, guess):
+    w = read(write(tmp_path / "s", [job(1, 0, 0, 10)], **known))
+    assert [x for x in w.cluster.known_site.guesses if "rules of" in x] == [guess] * (guess is not None)
+
+
 def test_what_is_no_version_is_refused(tmp_path):
     with pytest.raises(InputError, match="SLURM_VERSION.*'banana' is no version such as 26.05.3"):
         changed(two_nodes(tmp_path / "s"), ["SLURM_VERSION=banana"])
