@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.slurm_cluster import Cluster, folder_for, install, missing, version
+from jobwise.slurm.judge.closed_loop import follow
 from jobwise.slurm.judge.fidelity import COLUMNS, fidelity
 from jobwise.slurm.judge.open_loop import check
 from jobwise.slurm.judge.repeats import COLUMNS as BESIDE
@@ -259,12 +260,15 @@ def judged(base: Path) -> Iterator[str]:
             for row in both.table():
                 yield f"| {name} | {' | '.join(row)} | {both.sentence() if row[0] == both.simulated.name else ''} |"
     yield "\nPass by pass (`jobwise slurm check`): equal, and of how many; in parentheses: where nodes were completing.\n"
-    yield "| workload | run | starts of main passes | starts of cycles | plans |\n|---|---|---|---|---|"
+    yield "| workload | run | starts of main passes | starts of cycles | stops | plans | recorded clocks: near | mean wait |"
+    yield f"|{'---|' * 8}"
     for k, t in enumerate(TRIALS):
         for n, folder in enumerate(_runs(base, k)):
-            passes = check(recording.read(folder))
-            cells = [f"{x.equal:,} ({x.explained}) of {x.all:,}" for x in (passes.main, passes.backfill, passes.plans)]
-            yield f"| {t.name} | {n + 1} | {' | '.join(cells)} |"
+            r = recording.read(folder)
+            passes = check(r)
+            counts = (passes.main, passes.backfill, passes.stops, passes.plans)
+            cells, f = [f"{x.equal:,} ({x.explained}) of {x.all:,}" for x in counts], follow(r, passes)
+            yield f"| {t.name} | {n + 1} | {' | '.join(cells)} | {f.near:.0%} | {f.error:+.1%} |"
 
 
 def _runs(base: Path, k: int) -> list[Path]:
