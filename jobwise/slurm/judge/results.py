@@ -81,7 +81,8 @@ def of_changes(
     slurm.conf that were changed; `notes`: on the policies; `answer`: in place of a sentence on each change."""
     trust, sure = _trust(present), present is None or trusted(present)
     doubt = [] if sure else ["These verdicts are of a simulation that does not explain the record: do not act on them."]
-    explained = [most_helpful(w), *notes, EXPLAINED]
+    several = ["Groups of jobs, change by change, are in the report (--report FILE)."] if len(changes) > 1 else []
+    explained = [most_helpful(w), *notes, *several, EXPLAINED]
     title = f"{w.name}: {len(w):,} jobs, against the simulated present"
     tables = _tables(title, changes, [(c.name, c) for c in changes])
     return Result(

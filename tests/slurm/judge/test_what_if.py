@@ -395,6 +395,7 @@ def test_alternatives_are_rows_of_one_table(site_folder, capsys):
     assert cli(words) == 0
     out = capsys.readouterr().out
     assert all(f"\n {name} " in out for name in ("now", "nodes=2", "bf_window=2880", "demand=1.2")) and "who wins" not in out
+    assert "Groups of jobs, change by change, are in the report" in out
     assert cli([*words[:3], "--or", "nodes=many"]) == 2
     assert "a number is expected" in capsys.readouterr().err
 
