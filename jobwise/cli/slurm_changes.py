@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Optional
 
 import typer
@@ -14,7 +15,7 @@ from jobwise.cli.tables import complain, show
 from jobwise.compare.fingerprint import flattered
 from jobwise.errors import InputError, Interrupted
 from jobwise.policies.names import resolve
-from jobwise.slurm.judge.changes import changed
+from jobwise.slurm.judge.changes import changed, possible
 from jobwise.slurm.judge.fidelity import of_present
 from jobwise.slurm.judge.results import of_changes, of_tuned
 from jobwise.slurm.judge.tune import replayed
@@ -22,6 +23,7 @@ from jobwise.slurm.judge.tune import tune as search
 from jobwise.slurm.judge.until import goal, until
 from jobwise.slurm.judge.what_if import what_if as tried
 from jobwise.slurm.read.site import read
+from jobwise.slurm.read.startable import NeverStart
 from jobwise.workload import Workload
 
 Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="A folder as `jobwise slurm site` reads it.")]
@@ -95,14 +97,16 @@ def what_if(
         raise InputError("a policy is named twice")
     aim = goal(changing.until) if changing.until else None
     _ready(folder, report, output.force)
-    w = read(folder)
-    after = changed(w, lines, nodes, times(limits, "--limits"), demand, new=new, moves=move, reserve=reserve)
+    whole = read(folder)
+    made = partial(changed, lines=lines, nodes=nodes, limits=times(limits, "--limits"), demand=demand)
+    together = partial(made, new=new, moves=move, reserve=reserve)
+    w, (after, *others), left = possible(whole, [together, *(partial(_one, text=text) for text in either)])
     words = [*new, *lines, *move, *(f"reserve {x}" for x in reserve), *([f"{nodes:+d} nodes"] if nodes else [])]
     words += [*([f"demand x{demand:g}"] if demand else []), *([f"limits {limits}"] if limits else [])]
     changes_text = ", ".join(words)
     schedulers = policy or (["slurm"] if changes_text else [])
     alternatives = [(", ".join(filter(None, [p if p != "slurm" else "", changes_text])) or p, after, p) for p in schedulers]
-    alternatives += [(text, _one(w, text), "slurm") for text in either]
+    alternatives += [(text, one, "slurm") for text, one in zip(either, others, strict=True)]
     for _, _, p in alternatives:
         resolve(p)
     with progress("replay") as step, parallel.workers():
@@ -111,7 +115,7 @@ def what_if(
         else:
             changes, answer = tried(w, alternatives, replicas=replicas, seed=seed, progress=step), ""
     with progress("the present beside the record") as step:
-        present = of_present(w, step)
+        present = of_present(whole, step)
     new_limits = dict.fromkeys(
         f"{name}: {count:,} jobs {x}"
         for name, changed_jobs, _ in alternatives
@@ -123,8 +127,9 @@ def what_if(
     if len([*new, *lines, *move, *reserve]) + bool(nodes) + bool(limits) > 1 and not (new and move):
         notes.append("note: these changes were made together; a what-if of each alone tells them apart")
     if aim and changes_text:
-        notes.append(f"note: all rows are with {changes_text}, the first one, too")
-    show(of_changes(w, changes, present, lines, notes, answer).naming(SITE=folder), output.as_json, report)
+        notes.append(f"note: all rows are with {changes_text}")
+    first = "these nodes" if aim and changes_text else "now"
+    show(of_changes(w, changes, present, lines, notes, answer, left, first).naming(SITE=folder), output.as_json, report)
 
 
 def _empty(w: Workload, new: list[str]) -> list[str]:
@@ -146,7 +151,7 @@ def _one(w: Workload, text: str) -> Workload:
     try:
         return _changed(w, text)
     except InputError as error:
-        raise error if text in str(error) else InputError(f"--or {text!r}: {error}") from None
+        raise error if text in str(error) or isinstance(error, NeverStart) else InputError(f"--or {text!r}: {error}") from None
 
 
 def _changed(w: Workload, text: str) -> Workload:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from jobwise.sim.site.preemption import preemption
 from jobwise.site import Site
 from jobwise.slurm.judge.moves import moved, reserved
 from jobwise.slurm.judge.site_lines import added, apply
-from jobwise.slurm.read.startable import check, limit_of_qos
+from jobwise.slurm.read.startable import NeverStart, check, limit_of_qos
 from jobwise.workload import Workload
 from jobwise.workloads.transform import ended_at, limited, stretch
 
@@ -58,7 +58,7 @@ def changed(
     Raises
     ------
     InputError
-        A line is none, or jobs could never start.
+        A line is none. NeverStart: jobs could never start then.
     """
     if w.cluster.site is None:
         raise InputError(f"{w.name}: is no site; `jobwise slurm site` prints the commands that fill a folder")
@@ -72,8 +72,7 @@ def changed(
     for text in reserve:
         w = reserved(w, text)
     if len(w.cluster.known_site.sets) > sets + len(reserve) and not (fits := fitting(w)).all():
-        n = int((~fits).sum())
-        raise InputError(f"{n:,} of {len(w):,} jobs could never start on the nodes of their partitions then")
+        raise NeverStart(w, ~fits, then=" on the nodes of their partitions then")
     if nodes:
         w = _resized(w, nodes)
     if limits is not None:
@@ -88,6 +87,23 @@ def changed(
     if site.settings["preempt"][0] and lines and not preemption(site, 0, packed(site.sets)).stops.any():
         w = replace(w, notes=w.notes | {"can be stopped for others, as PreemptMode, tiers and Preempt have it": 0})
     return w
+
+
+def possible(w: Workload, make: Sequence[Callable[[Workload], Workload]]) -> tuple[Workload, list[Workload], list[str]]:
+    """Make several changes of the same jobs. Jobs that could never start after one of them are left out on all sides.
+
+    Returns (the jobs that can start in all, those after each change, what was left out and why). Raises InputError where no job
+    would be left.
+    """
+    left: list[str] = []
+    while True:
+        try:
+            return w, [one(w) for one in make], left
+        except NeverStart as error:
+            if error.jobs.all():
+                raise
+            left.append(f"{error}: left out on both sides")
+            w = w.take(np.flatnonzero(~error.jobs))
 
 
 def _at(w: Workload, site: Site) -> Workload:
@@ -125,9 +141,7 @@ def _resized(w: Workload, more: int) -> Workload:
     if more < 0:
         fits = fitting(w)
         if not fits.all():
-            n = int((~fits).sum())
-            number = w.columns["job"][np.argmin(fits)] if "job" in w.columns else f"of row {np.argmin(fits)}"
-            raise InputError(f"{n:,} job{'s' * (n > 1)} could never start on {count} nodes (the first: job {number})")
+            raise NeverStart(w, ~fits, then=f" on {count} nodes")
     return w
 
 

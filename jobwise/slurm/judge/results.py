@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 
 from jobwise import metrics
-from jobwise.compare.comparison import hours
 from jobwise.report.result import Progress, Result
 from jobwise.report.sections import Section, Table
 from jobwise.slurm.judge import fidelity
@@ -76,22 +75,26 @@ def of_changes(
     lines: Sequence[str],
     notes: Sequence[str],
     answer: str = "",
+    left: Sequence[str] = (),
+    first: str = "now",
 ) -> Result:
     """Return the result of changes at a site. `present`: how well the simulated present explains the record; `lines`: those of
-    slurm.conf that were changed; `notes`: on the policies; `answer`: in place of a sentence on each change."""
+    slurm.conf that were changed; `notes`: on the policies; `answer`: in place of a sentence on each change;
+    `left`: which jobs are in no replay, and why; `first`: what the first row of the table is called."""
     trust, sure = _trust(present), present is None or trusted(present)
     doubt = [] if sure else ["These verdicts are of a simulation that does not explain the record: do not act on them."]
     several = ["Groups of jobs, change by change, are in the report (--report FILE)."] if len(changes) > 1 else []
     explained = [most_helpful(w), *notes, *several, EXPLAINED]
     title = f"{w.name}: {len(w):,} jobs, against the simulated present"
-    tables = _tables(title, changes, [(c.name, c) for c in changes])
+    tables = _tables(title, changes, [(c.name, c) for c in changes], first)
     return Result(
         title=f"{w.name}: what would have been",
         answer=[*doubt, *([answer] if answer else (c.sentence() for c in changes)), *_idle(w, lines, changes)],
-        cautions=[*_unsimulated(w), trust, *_brief(w)],
+        cautions=[*_unsimulated(w), *left, trust, *_brief(w)],
         tables=tables if len(changes) == 1 else tables[:2],  # of several changes the groups stand in the report
         notes=explained,
         data={"not_simulated": not_simulated(w), "source": w.name, "jobs": len(w), "changes": [c.to_dict() for c in changes]}
+        | {"left_out": list(left)}
         | ({"answer": answer} if answer else {}),
         sections=partial(_sections, _waits(changes), tables, explained),
         steps=[
@@ -142,16 +145,17 @@ def _offers(tuned: Tuned) -> list[Table]:
     )
 
 
-def _tables(title: str, changes: Sequence[Change], grouped: Sequence[tuple[str, Change]]) -> list[Table]:
-    """The changes, and who wins and who loses by those that are `grouped` (name, change)."""
+def _tables(title: str, changes: Sequence[Change], grouped: Sequence[tuple[str, Change]], first: str = "now") -> list[Table]:
+    """The changes, and who wins and who loses by those that are `grouped` (name, change). `first` names the first row."""
     if not changes:
         return []
     x = changes[0].present
-    now = ["now", hours(x.wait), f"{x.slowdown:,.1f}", "", hours(x.longest_wait), "1.00", ""]
-    first = Table(HEAD, [now, *(c.row() for c in changes)], title)
-    cells = [hours(x.p95), f"{x.utilisation:.0%}", f"{x.node_hours:,.0f}", f"{x.stopped:,.0f}"]
-    more = Table(MORE, [["now", "", *cells, ""], *(c.more() for c in changes)], "waits, use and cost")
-    return [first, more, *(Table(GROUPED, c.rows(), f"who wins, who loses: {name}") for name, c in grouped)]
+    unit = x.unit
+    head, heads = ([c.replace("wait h", f"wait {unit.name}") for c in columns] for columns in (HEAD, MORE))
+    now = [first, unit.text(x.wait), f"{x.slowdown:,.1f}", "", unit.text(x.longest_wait), "1.00", ""]
+    both = Table(head, [now, *(c.row() for c in changes)], title)
+    more = Table(heads, [[first, "", *x.cells(unit), ""], *(c.more() for c in changes)], "waits, use and cost")
+    return [both, more, *(Table(GROUPED, c.rows(), f"who wins, who loses: {name}") for name, c in grouped)]
 
 
 def _unsimulated(w: Workload) -> list[str]:

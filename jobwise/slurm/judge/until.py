@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from jobwise.compare.comparison import hours
 from jobwise.compare.windows import shake_for
 from jobwise.errors import InputError
 from jobwise.policies.parts import SECONDS
 from jobwise.slurm.judge.changes import changed
-from jobwise.slurm.judge.what_if import Change, Replays, against, replays
+from jobwise.slurm.judge.what_if import Change, Replays, Unit, against, replays
 from jobwise.workload import Workload
 
 MOST = 4  # times the nodes of the site are added at most
@@ -85,18 +85,18 @@ def until(
         middle = (low + high) // 2
         low, high = (low, middle) if meets(middle) else (middle, high)
     what, as_it_is = MEASURES[aim.measure][1], "with these nodes" if changes else "now"
+    value = partial(_told, aim, unit=tried[0].unit)
     goal_text = f"{changes}, {aim.text}" if changes else aim.text
     if meets(0):
-        answer = f"{goal_text}: {what} is {_told(aim, tried[0])} {as_it_is}, no more nodes are needed."
+        answer = f"{goal_text}: {what} is {value(tried[0])} {as_it_is}, no more nodes are needed."
     elif meets(high):
         more = f"{high:,} more node{'s' * (high > 1)} beside the {count:,}"
-        answer = f"{goal_text}: it takes {more}: {what} is {_told(aim, tried[high])} then, {_told(aim, tried[0])} {as_it_is}."
+        answer = f"{goal_text}: it takes {more}: {what} is {value(tried[high])} then, {value(tried[0])} {as_it_is}."
     else:
-        answer = f"{goal_text}: not with {most:,} more nodes either, {what} is {_told(aim, tried[most])} then."
+        answer = f"{goal_text}: not with {most:,} more nodes either, {what} is {value(tried[most])} then."
     present = tried[0]
     return [against(f"{n:+d} nodes", present, tried[n]) for n in sorted(tried) if n], answer
 
 
-def _told(aim: Goal, r: Replays) -> str:
-    x = aim.of(r)
-    return f"{x:,.1f}" if aim.measure == "slowdown" else f"{hours(x)} h"
+def _told(aim: Goal, r: Replays, unit: Unit) -> str:
+    return f"{aim.of(r):,.1f}" if aim.measure == "slowdown" else f"{unit.text(aim.of(r))} {unit.name}"

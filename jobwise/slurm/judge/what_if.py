@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from jobwise import metrics
-from jobwise.compare.comparison import BETTER, FEW, OPEN, WORSE, hours, verdict_of
+from jobwise.compare.comparison import BETTER, FEW, OPEN, WORSE, verdict_of
 from jobwise.compare.intervals import LEAST, Effect, RatioOfMeans, claims, compared, ratio_interval
 from jobwise.compare.windows import shake_for
 from jobwise.decision import Policy
@@ -27,6 +28,21 @@ from jobwise.workloads.transform import shake
 
 SHAKES, BLOCKS = 5, 16
 LEAST_JOBS = 20  # of fewer jobs a group is not told
+
+
+class Unit(NamedTuple):
+    """A unit of waits: its name, its length in s."""
+
+    name: str
+    s: float
+
+    def text(self, seconds: float) -> str:
+        """Return seconds in this unit."""
+        x = seconds / self.s
+        return f"{x:,.0f}" if x >= 1000 else f"{x:,.1f}" if x >= 10 or x == 0 else f"{x:,.2f}"
+
+
+UNITS = (Unit("h", 3600.0), Unit("min", 60.0), Unit("s", 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +60,11 @@ class Replays:
     def longest_wait(self) -> float:
         """Mean of the replicas' longest waits, s."""
         return float(np.mean([_wait(r).max() for r in self.replicas]))
+
+    @property
+    def unit(self) -> Unit:
+        """The unit in which a table has waits as long as these."""
+        return next(x for x in UNITS if self.longest_wait >= 2 * x.s or x.s == 1)
 
     @property
     def wait(self) -> float:
@@ -69,6 +90,11 @@ class Replays:
     def stopped(self) -> float:
         """Mean number of times that jobs were stopped for others."""
         return float(np.mean([r.preemptions for r in self.replicas]))
+
+    def cells(self, unit: Unit) -> list[str]:
+        """The wait of 95 %, utilisation, node-hours, stops, as text."""
+        nodes = f"{self.node_hours:,.1f}" if self.node_hours < 100 else f"{self.node_hours:,.0f}"
+        return [unit.text(self.p95), f"{self.utilisation:.0%}", nodes, f"{self.stopped:,.0f}"]
 
     @property
     def slowdown(self) -> float:
@@ -126,15 +152,15 @@ class Change:
     sure: bool | None = None  # may its slowdown be claimed, among all changes that are looked at? None: by itself
 
     def row(self) -> list[str]:
-        """Name, mean wait (h), mean slowdown, its change, the longest wait (h; in times the present one), the verdict."""
-        cells = [self.name, hours(self.after.wait), f"{self.after.slowdown:,.1f}", self.slowdown.text()]
-        return [*cells, hours(self.after.longest_wait), f"{self.times:.2f}", self.verdict[0]]
+        """Name, mean wait, mean slowdown, its change, the longest wait (also in times the present one), the verdict. Waits are
+        in the unit of the present ones."""
+        text = self.present.unit.text
+        cells = [self.name, text(self.after.wait), f"{self.after.slowdown:,.1f}", self.slowdown.text()]
+        return [*cells, text(self.after.longest_wait), f"{self.times:.2f}", self.verdict[0]]
 
     def more(self) -> list[str]:
-        """Name, change of the mean wait, the wait of 95 % (h), utilisation, node-hours, stops, the verdict on the mean wait."""
-        x = self.after
-        cells = [self.name, self.wait.text(), hours(x.p95), f"{x.utilisation:.0%}", f"{x.node_hours:,.0f}", f"{x.stopped:,.0f}"]
-        return [*cells, self.verdict_of_wait]
+        """Name, change of the mean wait, the wait of 95 %, utilisation, node-hours, stops, the verdict on the mean wait."""
+        return [self.name, self.wait.text(), *self.after.cells(self.present.unit), self.verdict_of_wait]
 
     @property
     def verdict_of_wait(self) -> str:
@@ -227,9 +253,29 @@ class Change:
         verdict, why = self.verdict
         standing = f"{verdict} {'than' if verdict in (BETTER, WORSE) else 'from'} the present one"
         standing = verdict if verdict == FEW else standing
-        wait = f"mean wait {hours(self.after.wait)} h instead of {hours(self.present.wait)} h"
-        longest = f"longest wait {hours(self.after.longest_wait)} h instead of {hours(self.present.longest_wait)} h"
-        return f"{self.name}: {standing}, slowdown {e.text()}{f' ({why})' if why else ''}; {wait}; {longest}."
+        now, then, unit = self.present, self.after, self.present.unit
+        wait = f"mean wait {unit.text(then.wait)} {unit.name} (now {unit.text(now.wait)})"
+        longest = (
+            f"longest wait {unit.text(then.longest_wait)} {unit.name} (now {unit.text(now.longest_wait)})"
+        )
+        change = f"{self.name}: {standing}, slowdown {e.text()}{f' ({why})' if why else ''}; {wait}; {longest}."
+        return " ".join([change, *self._who()])
+
+    def _who(self) -> list[str]:
+        """Who waits longer and who waits less by it, of groups whose change is sure: of each the one whose jobs together wait
+        longer, or less, by most."""
+        unit, sure = self.present.unit, [g for g in self.groups() if g["change"] is not None and not np.isnan(g["low"])]
+        out = []
+        for word, these in (
+            ("Most hit", [g for g in sure if g["low"] > 0]),
+            ("Most helped", [g for g in sure if g["high"] < 0]),
+        ):
+            if these:
+                g = max(these, key=lambda g: abs(g["after_s"] - g["present_s"]) * g["jobs"])
+                name = f"jobs of {g['group']} CPUs" if g["what"] == "CPUs" else f"{g['what']} {g['group']}"
+                waits = f"mean wait {unit.text(g['after_s'])} {unit.name} (now {unit.text(g['present_s'])})"
+                out.append(f"{word}: {name}, {waits}.")
+        return out
 
 
 def replays(

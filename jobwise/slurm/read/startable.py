@@ -13,6 +13,17 @@ from jobwise.site import LIMITS
 from jobwise.workload import Workload
 
 
+class NeverStart(InputError):
+    """Some jobs could never start: which, and what keeps them from it. `jobs` [J] bool."""
+
+    def __init__(self, w: Workload, jobs: np.ndarray, what: str = "", then: str = "") -> None:
+        self.jobs = jobs
+        j, n = int(np.argmax(jobs)), int(jobs.sum())
+        job = w.columns["job"][j] if "job" in w.columns else f"of row {j}"
+        of = f"{n:,} of {len(w):,} jobs could never start{then} (the first: job {job})"
+        super().__init__(f"{what}: {of}" if what else of)
+
+
 def _least(w: Workload) -> np.ndarray:
     """[J, LIMITS] the least that each job counts for limits; whole nodes count as the largest."""
     asks, nodes = w.cluster.known_site.asks[w.jobs["ask"]], np.maximum(w.cluster.known_site.asks["nodes"][w.jobs["ask"]], 1)
@@ -88,11 +99,9 @@ def _limited(w: Workload) -> Iterator[tuple[int, np.ndarray]]:
 
 
 def check(w: Workload) -> None:
-    """Raises InputError where limits would never let jobs start."""
+    """Raises NeverStart where limits would never let jobs start."""
     for what, bad in never(w):
-        j = int(np.argmax(bad))
-        job = w.columns["job"][j] if "job" in w.columns else j
-        raise InputError(f"{what}: {int(bad.sum()):,} of {len(w):,} jobs could never start (the first: job {job})")
+        raise NeverStart(w, bad, what)
 
 
 def lifted(w: Workload) -> Workload:

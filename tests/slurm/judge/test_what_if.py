@@ -7,6 +7,7 @@ slurm/judge/site_lines.py, slurm/judge/until.py, slurm/read/conf.py, slurm/read/
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,12 +19,13 @@ from jobwise.errors import InputError
 from jobwise.metrics import wait
 from jobwise.simulate import simulate
 from jobwise.site import CANCELLED, REQUEUED, STAYS, settings
-from jobwise.slurm.judge.changes import changed, fitting
+from jobwise.slurm.judge.changes import changed, fitting, possible
 from jobwise.slurm.judge.tune import CHOICES, draw, tune
 from jobwise.slurm.judge.until import goal, until
 from jobwise.slurm.judge.what_if import what_if
 from jobwise.slurm.read import conf
 from jobwise.slurm.read.site import read
+from jobwise.slurm.read.startable import NeverStart
 from jobwise.workloads.sites import generated
 
 # ------------------------------------------------------------------ slurm.conf
@@ -319,11 +321,48 @@ def test_a_change_says_hours_of_waits_and_who_is_better():
     e = Effect(-0.3, -0.5, -0.1, 0.02, 0.02, -0.36, 0.1, 16)
     present, after = Replays([waits(3600, 10800)]), Replays([waits(1800, 5400)])
     c = Change("x", present, after, e, RatioOfMeans(-0.5, -0.6, -0.4, 0.1), np.array([0.5]))
-    assert c.row() == ["x", "1.0", f"{(180.1 + 540.1) / 2:,.1f}", "-30% [-50%, -10%]", "1.5", "0.50", "better"]
-    means = "mean wait 1.0 h instead of 2.0 h; longest wait 1.5 h instead of 3.0 h."
+    assert c.row() == ["x", "1.00", f"{(180.1 + 540.1) / 2:,.1f}", "-30% [-50%, -10%]", "1.50", "0.50", "better"]
+    means = "mean wait 1.00 h (now 2.00); longest wait 1.50 h (now 3.00)."
     assert c.sentence() == f"x: better than the present one, slowdown -30% [-50%, -10%]; {means}"
     few = Change("x", present, after, Effect(-0.3, *[float("nan")] * 4, -0.36, 0.1, 2), c.wait, c.longest)
     assert few.sentence().startswith("x: too few jobs to say, slowdown -30% (2 blocks) (they make 2 blocks of time")
+
+
+def test_waits_are_told_in_a_unit_that_fits_the_longest():
+    """Of up to 50 s in seconds, of up to 50 min in minutes: else a site of short jobs reads 0.0 h everywhere."""
+    from jobwise.slurm.judge.what_if import Replays
+
+    for longest, name, told in ((50, "s", "50.0"), (3000, "min", "50.0"), (7100, "min", "118.3"), (7200, "h", "2.00")):
+        x = Replays([waits(0, longest)])
+        assert (x.unit.name, x.unit.text(longest)) == (name, told)
+
+
+def test_jobs_that_could_never_start_are_left_out_on_both_sides(site, site_folder, capsys):
+    """Users of QOS normal may have 4 CPUs: the jobs that ask for more are counted, named and in no replay; alternatives share
+    what is left."""
+    most = site.cluster.site.asks[site.jobs["ask"]]
+    too_large = most["tasks"] * most["cpus"] > 4
+    assert 0 < too_large.sum() < len(site)
+    with pytest.raises(NeverStart) as caught:
+        changed(site, ["QOS=normal MaxTRESPU=cpu=4"])
+    assert caught.value.jobs.tolist() == too_large.tolist()
+    w, both, left = possible(site, [partial(changed, lines=["QOS=normal MaxTRESPU=cpu=4"]), partial(changed, nodes=1)])
+    assert len(w) == len(both[0]) == len(both[1]) == len(site) - too_large.sum()
+    assert len(left) == 1 and left[0].startswith("the limit on cpus of a user of QOS normal: ")
+    with pytest.raises(InputError):
+        possible(site, [partial(changed, lines=["PartitionName=batch State=DOWN"])])
+    assert cli(["slurm", "what-if", str(site_folder), "--set", "QOS=normal MaxTRESPU=cpu=4", "--replicas", "1", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["jobs"] == len(w) and told["left_out"] == left
+
+
+def test_a_sentence_says_who_is_hit_most_and_who_is_helped_most(site):
+    (more,) = what_if(site, [("more", changed(site, nodes=4), "slurm")])
+    best = max(
+        (g for g in more.groups() if g["high"] and g["high"] < 0), key=lambda g: (g["present_s"] - g["after_s"]) * g["jobs"]
+    )
+    assert f"Most helped: {'jobs of ' if best['what'] == 'CPUs' else best['what'] + ' '}{best['group']}" in more.sentence()
+    assert "Most hit" not in more.sentence()
 
 
 def test_a_change_that_moves_starts_in_one_replica_is_one():
@@ -547,8 +586,8 @@ def test_how_many_nodes_until(tmp_path):
     w = read(write(tmp_path / "s", jobs, nodes, [partition(nodes="c[1-2]")]))
     changes, answer = until(w, goal("wait<6m"), replicas=0)
     assert [c.name for c in changes] == ["+1 nodes", "+2 nodes"]
-    assert answer.startswith("wait<6m: it takes 2 more nodes beside the 2: the mean wait is 0.08")
-    assert until(w, goal("wait<1h"), replicas=0) == ([], "wait<1h: the mean wait is 0.3 h now, no more nodes are needed.")
+    assert answer.startswith("wait<6m: it takes 2 more nodes beside the 2: the mean wait is 5.01 min then, 15.0 min now")
+    assert until(w, goal("wait<1h"), replicas=0) == ([], "wait<1h: the mean wait is 15.0 min now, no more nodes are needed.")
     assert "with 6 more nodes" in until(w, goal("longest<1m"), replicas=0)[1].replace("it takes 6", "with 6")
 
 
