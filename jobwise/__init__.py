@@ -47,6 +47,7 @@ _WHERE = {
     "Record": "record",
     "Simulation": "sim.simulation",
     "compare": "compare",
+    "probe": "compare.probe",
     "workers": "parallel",
     "ListScheduler": "policies.list_scheduler",
     "resolve": "policies.names",

@@ -16,13 +16,16 @@ from jobwise.cli.tables import show
 from jobwise.compare.against import against, to_dict
 from jobwise.compare.baselines import rules
 from jobwise.compare.origins import origins
+from jobwise.compare.probe import probe
 from jobwise.compare.procedure import both_ways
 from jobwise.errors import InputError
 from jobwise.learn.judged import on_jobsets
 from jobwise.policies.names import resolve_trained
+from jobwise.policies.neural import NeuralPolicy
 from jobwise.report.comparison import result
 from jobwise.report.jobsets import of_jobsets
 from jobwise.report.origins import of_origins
+from jobwise.report.result import Result
 from jobwise.systems import config_of
 from jobwise.systems.search import SearchConfig
 from jobwise.workloads.jobsets import TEST
@@ -100,7 +103,22 @@ def evaluate(
     answered = _on_jobsets if trained.jobsets else _on_log if judging.origins is None else _at_origins
     with parallel.workers():
         answer = answered(asked)
+    if isinstance(trained, NeuralPolicy):
+        answer = _with_state_use(answer, asked)
     show(answer.naming(LOG=log, RUN=run), output.as_json, report)
+
+
+def _with_state_use(answer: Result, asked: Question) -> Result:
+    """The same answer, and how much the network depends on the state that it is shown."""
+    w = (
+        None
+        if asked.log is None
+        else open_log(asked.log, asked.part.procs, asked.part.jobs, asked.part.load, asked.policy.on_nodes)
+    )
+    with progress("playing with states of other moments") as step:
+        use = probe(asked.policy, w, seed=asked.seed, progress=step)
+    data = answer.data() if callable(answer.data) else answer.data
+    return replace(answer, after=[*answer.after, use.sentence()], data=data | {"state_use": use.to_dict()})
 
 
 def _jobs(asked: Question) -> tuple[Any, list[str], dict]:

@@ -27,6 +27,7 @@ COMMANDS = {  # command -> where its function is
     "train": "train:train",
     "evaluate": "evaluate:evaluate",
     "explain": "explain:explain",
+    "probe": "probe:probe",
     "watch": "watch:watch",
     "when": "when:when",
     "warm-up": "warm_up:warm_up",
@@ -88,7 +89,7 @@ GROUPS = {  # group -> its help, its commands
 SECTIONS = {  # of `jobwise --help`: title -> commands
     "Look at a log": ("trace", "simulate", "explain", "watch", "when"),
     "Compare schedulers": ("compare", "policies", "reproduce"),
-    "Learn": ("train", "evaluate", "zoo", "export-onnx"),
+    "Learn": ("train", "evaluate", "probe", "zoo", "export-onnx"),
     "Run workflows": ("workflow", "mars"),
     "Your Slurm, your nodes": ("slurm", "telemetry"),
     "This installation": ("doctor", "warm-up"),

@@ -140,6 +140,18 @@ class Forward:
         return np.concatenate([h.reshape(B, -1), scalar], axis=1) @ w["out.weight"].T + w["out.bias"]
 
 
+class Constant(Forward):
+    """A network that looks at nothing: the same scores, `table` [actions] or [parts, actions], whatever it is shown."""
+
+    def __init__(self, table: np.ndarray):
+        self.kind, self.spec, self.weights, self.table = "constant", {"kind": "constant"}, {}, np.asarray(table, np.float32)
+        self.sizes, self.levels, self.layers = [1, self.table.shape[-1]], [], []
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """Return the table for each observation."""
+        return np.broadcast_to(self.table, (len(x), *self.table.shape))
+
+
 TIE = 1e-5  # of the best score: closer ones are equal, for a product of matrices rounds equal rows differently
 
 

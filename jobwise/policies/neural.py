@@ -21,12 +21,24 @@ from jobwise.sim.random import GOLDEN, mix
 from jobwise.worlds import World
 
 
+class Lens:
+    """What stands between the world and a policy's network (`jobwise.compare.probe`): here, clear glass."""
+
+    def show(self, world: Any, encoder: Any, out: np.ndarray, shown: np.ndarray) -> None:
+        """Fill `shown` [E, …], which the network sees, where `out` is what the encoder says of the world."""
+        shown[:] = out
+
+    def chose(self, world: Any, shown: np.ndarray, actions: np.ndarray) -> None:
+        """The network has chosen actions [E, …]."""
+
+
 @dataclass(frozen=True, eq=False)
 class NeuralPolicy(Chooser):
     """Networks that choose in a world; each world has a subclass of its own (`worlds/*/policy.py`).
 
     `encoder`: an encoder, or the metadata of one (made when the machine is known). `world`: the world's settings. `greedy`: the
-    most probable action; else actions are drawn, as DeepRM is tested, for each simulation from its own seed.
+    most probable action; else actions are drawn, as DeepRM is tested, for each simulation from its own seed. `lens`: what
+    stands between the world and the network.
     """
 
     networks: Any  # one Forward or several; a tuple of them after the beginning
@@ -37,6 +49,7 @@ class NeuralPolicy(Chooser):
     greedy: bool = True
     tick: float = 0.0  # s in a row
     limit: float = LIMIT
+    lens: Lens | None = None
 
     def __post_init__(self):
         if not isinstance(self.networks, tuple):
@@ -89,12 +102,19 @@ class NeuralPolicy(Chooser):
         out, dice = np.zeros((len(world.counts), *encoder.shape), np.float32), None
         if not self.greedy:
             dice = (world.state.sims["seed"].astype(np.uint64) + np.uint64(1)) * np.uint64(0xD1B54A32D192ED03)
-        pick = self.picker(world, encoder, out, dice)
+        lens = self.lens
+        shown = out if lens is None else np.zeros_like(out)
+        pick = self.picker(world, encoder, shown, dice)
 
         def chosen(world: World) -> np.ndarray:
             world.encode(encoder, out)
+            if lens is not None:
+                lens.show(world, encoder, out, shown)
             try:
-                return pick(world)
+                actions = pick(world)
+                if lens is not None:
+                    lens.chose(world, shown, actions)
+                return actions
             except FloatingPointError:
                 raise InputError(
                     f"policy {self.name}: the network answers NaN at time {world.now:g} s; was it trained to an end?"

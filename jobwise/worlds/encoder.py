@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from inspect import signature
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,15 @@ from jobwise import extensions
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError, unknown
 from jobwise.sim.state import State
+
+Index = tuple[Any, ...]  # of numbers of one observation, as numpy takes it
+Groups = dict[str, list[Index]]  # what numbers of an observation are about: "queue", "running", "time" …, each where they are
+
+
+def columns(groups: dict[str, list[int]]) -> Groups:
+    """The groups of an encoder by columns of its last axis."""
+    return {name: [(..., which)] for name, which in groups.items()}
+
 
 KEPT = {"name": str, "version": int, "slots": int, "settings": dict, "shape": list}  # what a policy file tells of one
 
@@ -40,7 +50,7 @@ class RowsEncoder:
     """Encoder of the state of a world of rows: `shape` of one observation, float32.
 
     `kernel` is compiled and fills out[first:last]. `rows`: of time to come that it shows (H). `per_slot`: row i speaks of slot
-    i, the last of the void action. `bounds`: of all its numbers.
+    i, the last of the void action. `bounds`: of all its numbers. `groups`: see `Groups`.
     """
 
     name: str
@@ -52,6 +62,7 @@ class RowsEncoder:
     settings: dict = field(default_factory=dict)
     per_slot: bool = False
     bounds: tuple[float, float] = (-1.0, 1.0)
+    groups: Groups = field(default_factory=dict)
 
     @property
     def features(self) -> tuple[str, ...]:

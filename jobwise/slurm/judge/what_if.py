@@ -255,9 +255,7 @@ class Change:
         standing = verdict if verdict == FEW else standing
         now, then, unit = self.present, self.after, self.present.unit
         wait = f"mean wait {unit.text(then.wait)} {unit.name} (now {unit.text(now.wait)})"
-        longest = (
-            f"longest wait {unit.text(then.longest_wait)} {unit.name} (now {unit.text(now.longest_wait)})"
-        )
+        longest = f"longest wait {unit.text(then.longest_wait)} {unit.name} (now {unit.text(now.longest_wait)})"
         change = f"{self.name}: {standing}, slowdown {e.text()}{f' ({why})' if why else ''}; {wait}; {longest}."
         return " ".join([change, *self._who()])
 

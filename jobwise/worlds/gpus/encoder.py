@@ -3,13 +3,15 @@ many jobs wait behind: neither jobs to come nor true run times."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.compiled import inlined, kernel
 from jobwise.errors import InputError
 from jobwise.sim.rates import alone
-from jobwise.worlds.encoder import TableEncoder
+from jobwise.worlds.encoder import TableEncoder, columns
 
 
 @kernel
@@ -47,7 +49,10 @@ def image(cluster: Cluster, slots: int, backlog: int = 60, *, rows: int = 10, wi
     M = len(cluster.capacity)
     shape = (rows, M + slots * widest + -(-backlog // rows))
     settings = {"rows": rows, "widest": widest, "backlog": backlog}
-    return TableEncoder("rl-taps", 1, shape, rows, _image, (widest, backlog), settings, bounds=(0.0, 1.0), slots=slots)
+    wide = M + slots * widest
+    groups = columns({"running": list(range(M)), "queue": list(range(M, wide)), "behind": list(range(wide, shape[1]))})
+    how: dict[str, Any] = {"bounds": (0.0, 1.0), "slots": slots, "groups": groups}
+    return TableEncoder("rl-taps", 1, shape, rows, _image, (widest, backlog), settings, **how)
 
 
 NUMBERS = (1, 2, 4, 8, 16, 32)  # of GPUs at which the speed of a job is told
@@ -98,4 +103,6 @@ def jobs(cluster: Cluster, slots: int, *, leave: bool = False):
     """Ours: [slots + 1, F], a row of features per job and one for the cluster, the same for clusters of any size: length, what
     is left, how the speed grows with the number of GPUs, what it holds, how much slower than alone it runs there."""
     shape = (slots + leave * len(cluster.capacity) + 1, OWN + ABOUT)
-    return TableEncoder("gpu-jobs", 1, shape, 10, _jobs, (), {"leave": leave}, per_slot=True, bounds=(-8.0, 8.0), slots=slots)
+    groups = columns({"queue": list(range(11)), "running": list(range(11, OWN)), "all": list(range(OWN, OWN + ABOUT))})
+    how: dict[str, Any] = {"per_slot": True, "bounds": (-8.0, 8.0), "slots": slots, "groups": groups}
+    return TableEncoder("gpu-jobs", 1, shape, 10, _jobs, (), {"leave": leave}, **how)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.compiled import inlined, kernel
 from jobwise.errors import InputError
-from jobwise.worlds.encoder import TableEncoder
+from jobwise.worlds.encoder import Groups, TableEncoder
 from jobwise.worlds.gpus.encoder import OWN, show_job
 
 LEVELS = 4  # ways of a GPU: to another of its socket, its machine, its rack, and of other racks
@@ -78,4 +80,6 @@ def links(cluster: Cluster, slots: int):
         at = np.searchsorted(bounds, np.arange(M), side="right") - 1
         ranges[:, 2 * k], ranges[:, 2 * k + 1] = bounds[at], bounds[at + 1]
     shape, scale = (slots + M, max(OWN, ABOUT + slots)), tuple(ranges.ravel().tolist())
-    return TableEncoder("gpu-links", 1, shape, 10, _links, scale, {}, bounds=(-8.0, 8.0), slots=slots, per_gpu=True)
+    groups: Groups = {"jobs": [(slice(0, slots),)], "topology": [(slice(slots, None),)]}
+    how: dict[str, Any] = {"bounds": (-8.0, 8.0), "slots": slots, "per_gpu": True, "groups": groups}
+    return TableEncoder("gpu-links", 1, shape, 10, _links, scale, {}, **how)

@@ -13,7 +13,7 @@ from jobwise.cluster import Cluster
 from jobwise.compiled import inlined, kernel
 from jobwise.errors import InputError
 from jobwise.sim.state import HEAP
-from jobwise.worlds.encoder import TableEncoder, hidden
+from jobwise.worlds.encoder import TableEncoder, columns, hidden
 from jobwise.worlds.nodes.passes import has_room, risk_of
 from jobwise.worlds.nodes.rules import PATIENT, guessed, room_at
 
@@ -78,7 +78,9 @@ def distance(
         "request": [memory + p * each + i for p in range(slots) for i in range(request)],
         "preference": [memory + p * each + request + i for p in range(slots) for i in range(N + 1)],
     }
-    how: dict[str, Any] = {"bounds": (0.0, 1.0), "slots": slots, "blind": hidden("distance", without, groups)}
+    how: dict[str, Any] = {"bounds": (0.0, 1.0), "slots": slots, "blind": hidden("distance", without, groups)} | {
+        "groups": columns(groups)
+    }
     return TableEncoder("distance", 1, (wide,), 1, _distance, scale, settings, **how)
 
 
@@ -125,7 +127,9 @@ def affinity(cluster: Cluster, slots: int, *, bit_order: str = "left", apps: int
         "buffer": list(range(N * wide, (N + slots) * wide)),
         "next": list(range((N + slots) * wide, shape[0])),
     }
-    how: dict[str, Any] = {"bounds": (0.0, 1.0), "slots": slots, "blind": hidden("affinity", without, groups)}
+    how: dict[str, Any] = {"bounds": (0.0, 1.0), "slots": slots, "blind": hidden("affinity", without, groups)} | {
+        "groups": columns(groups)
+    }
     return TableEncoder("affinity", 1, shape, 1, _affinity, scale, settings, **how)
 
 
@@ -211,6 +215,7 @@ def nodes(cluster: Cluster, slots: int, *, without: str = "", risk: bool = False
     groups = {"room": [1, 2, 3, 4], "run times": [5, 6, 7, 8, 9], "next": [10, OWN, OWN + 1], "counts": [5, 6]}
     settings = {"without": without} | ({"risk": True} if risk else {})
     how: dict[str, Any] = {"per_slot": True, "bounds": (-3.0, 8.0), "slots": slots, "blind": hidden("nodes", without, groups)}
+    how["groups"] = columns(groups | {"run times": [5, 6, 7, 8, 9], "all": list(range(OWN, shape[1]))})
     return TableEncoder("nodes", 1, shape, 1, _nodes, (1.0,) if risk else (), settings, **how)
 
 

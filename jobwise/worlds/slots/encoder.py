@@ -7,6 +7,7 @@ times. E simulations, M slots, H rows of time.
 from __future__ import annotations
 
 from inspect import signature
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from jobwise.compiled import kernel
 from jobwise.errors import InputError, unknown
 from jobwise.jobs import COMPUTE, NETWORK
 from jobwise.sim.state import State
-from jobwise.worlds.encoder import RowsEncoder
+from jobwise.worlds.encoder import Groups, RowsEncoder, columns
 from jobwise.worlds.slots.passes import first_row, show_waiting
 from jobwise.worlds.slots.tables import COLOURS, Slots
 
@@ -81,7 +82,15 @@ def image(cluster: Cluster, slots: int, backlog: int, *, rows: int = 20, widest:
     width = int(cluster.capacity.sum()) + R * slots * widest + -(-backlog // rows) + extra_info
     settings = {"rows": rows, "widest": widest, "extra_info": extra_info}
     scale = (widest, float(extra_info), *COLOUR.tolist())
-    return GridEncoder("deeprm", 1, (rows, width), rows, _image, scale, settings, bounds=(0.0, 1.0))
+    groups = {name: list[int]() for name in ("running", "queue", "backlog", "time")}
+    at = 0
+    for units in cluster.capacity.sum(axis=0).tolist():  # of a resource the canvas, then its slots
+        groups["running"] += range(at, at + units)
+        groups["queue"] += range(at + units, at + units + slots * widest)
+        at += units + slots * widest
+    groups["backlog"], groups["time"] = list(range(at, width - extra_info)), list(range(width - extra_info, width))
+    how: dict[str, Any] = {"bounds": (0.0, 1.0), "groups": columns({k: v for k, v in groups.items() if v})}
+    return GridEncoder("deeprm", 1, (rows, width), rows, _image, scale, settings, **how)
 
 
 @kernel
@@ -118,8 +127,10 @@ def _compact(waiting, g, scale, out, first, last):
 def compact(cluster: Cluster, slots: int, backlog: int, *, rows: int = 20):
     """DeepRM's compact state (its code): jobs per row to come, free units per resource and row, slots' lengths and demands,
     the backlog; (R + 1)(H + M) + 1 numbers, as they are."""
-    wide = (len(cluster.resources) + 1) * (rows + slots) + 1
-    return GridEncoder("compact", 1, (1, wide), rows, _compact, (), {"rows": rows}, bounds=(0.0, 1e6))
+    R = len(cluster.resources)
+    cut, wide = (R + 1) * rows, (R + 1) * (rows + slots) + 1
+    groups = columns({"running": list(range(cut)), "queue": list(range(cut, wide - 1)), "backlog": [wide - 1]})
+    return GridEncoder("compact", 1, (1, wide), rows, _compact, (), {"rows": rows}, bounds=(0.0, 1e6), groups=groups)
 
 
 # ------------------------------------------------------------------ CuSH
@@ -175,7 +186,8 @@ def tensor(cluster: Cluster, slots: int, backlog: int, *, rows: int = 20):
     kind is unknown (the specification says sign 0, which would hide the job).
     """
     shape = (slots + 1, rows, int(cluster.capacity.sum()))
-    return GridEncoder("cush", 1, shape, rows, _tensor, (), {"rows": rows})
+    groups: Groups = {"running": [(0,)], "queue": [(slice(1, slots + 1),)]}
+    return GridEncoder("cush", 1, shape, rows, _tensor, (), {"rows": rows}, groups=groups)
 
 
 @kernel
@@ -190,7 +202,8 @@ def with_backlog(cluster: Cluster, slots: int, backlog: int, *, rows: int = 20):
     that the network takes in behind its convolutions (`side`)."""
     plain = tensor(cluster, slots, backlog, rows=rows)
     shape = (plain.shape[0] + 1, *plain.shape[1:])
-    return GridEncoder("cush-backlog", 1, shape, rows, _with_backlog, (), {"rows": rows})
+    groups: Groups = plain.groups | {"backlog": [(slots + 1,)]}
+    return GridEncoder("cush-backlog", 1, shape, rows, _with_backlog, (), {"rows": rows}, groups=groups)
 
 
 # ------------------------------------------------------------------ rows per slot
@@ -286,8 +299,11 @@ def _slots(waiting, g, scale, out, first, last):
 def slots(cluster: Cluster, slots: int, backlog: int, *, rows: int = 20):
     """Ours: [M + 1, F], a row of features per slot and one for the void action, for a network that is the same for each."""
     R = len(cluster.resources)
-    wide = OWN + 2 * R + ABOUT + R * len(AHEAD)
-    return GridEncoder("slots", 1, (slots + 1, wide), rows, _slots, (), {"rows": rows}, per_slot=True, bounds=(-4.0, 4.0))
+    own, wide = OWN + 2 * R, OWN + 2 * R + ABOUT + R * len(AHEAD)
+    time, running = [3, 4, own + 3], [5, 7, 8, 13, 14, *range(own + ABOUT, wide)]
+    queue = [k for k in range(wide) if k not in (*time, *running)]
+    how: dict[str, Any] = {"bounds": (-4.0, 4.0), "groups": columns({"queue": queue, "time": time, "running": running})}
+    return GridEncoder("slots", 1, (slots + 1, wide), rows, _slots, (), {"rows": rows}, per_slot=True, **how)
 
 
 MAKERS = {"deeprm": image, "compact": compact, "cush": tensor, "cush-backlog": with_backlog, "slots": slots}

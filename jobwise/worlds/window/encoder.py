@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from jobwise.sim.state import State
+from jobwise.worlds.encoder import Groups
 from jobwise.worlds.rows import taken
 from jobwise.worlds.window.passes import show_running
 from jobwise.worlds.window.tables import Choices, running_dtype
@@ -24,7 +25,7 @@ class Encoder:
     queue [E, J] of `item_dtype`, the first moment["queued"] of them (slot i speaks of queue[e, slots[e, i]], i < count), slots
     [E, W], scale [S], work [E, `work`] i4 to remember things in, out [E, rows, features]. `per_job`: row i speaks of slot i.
     `settings` and `scale` are all that is needed to make the same encoder again. `nodes`: the one machine size it is made for
-    (0: any). `bounds`: of all its numbers.
+    (0: any). `bounds`: of all its numbers. `groups`: what they are about.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Encoder:
     sees_running: bool = False
     nodes: int = 0
     bounds: tuple[float, float] = (-4.0, 4.0)
+    groups: Groups = field(default_factory=dict)
 
     def metadata(self) -> dict:
         """Return the metadata that a policy file keeps; `load` makes the encoder again."""

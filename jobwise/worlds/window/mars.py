@@ -12,7 +12,7 @@ from jobwise.compiled import inlined, kernel
 from jobwise.errors import InputError
 from jobwise.sim.random import mixed, unit
 from jobwise.worlds.window.encoder import Encoder
-from jobwise.worlds.window.perjob import RLS, clear
+from jobwise.worlds.window.perjob import RLS, about, clear
 from jobwise.worlds.window.prices import CORE_HOUR, GB_HOUR, price
 from jobwise.worlds.window.tables import BEHIND
 
@@ -58,7 +58,8 @@ def mars(
     scaling = (float(logs), float(COSTS.index(cost)), core_hour, gb_hour, mean, *more)
     features = (*FEATURES, *(OF_FLOWS if flows else ()), *(f"{kind} {name}" for name in further for kind in ("asks", "free")))
     shape = (window, len(features))
-    return Encoder("mars", 1, window, shape, encode_mars, features=features, settings=settings, scale=(*scale, *scaling))
+    more_settings: dict = {"settings": settings, "scale": (*scale, *scaling), "groups": about(features)}
+    return Encoder("mars", 1, window, shape, encode_mars, features=features, **more_settings)
 
 
 @inlined

@@ -6,10 +6,13 @@ scales, so that a policy can move from one machine to another.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.compiled import inlined, kernel
+from jobwise.worlds.encoder import Groups, columns
 from jobwise.worlds.window.encoder import Encoder
 from jobwise.worlds.window.tables import BEHIND
 
@@ -33,19 +36,31 @@ RICH = (
 )
 
 
+TIME = ("wait", "log_wait", "waited_part", "wait_rank")  # what features are about: the jobs' waits,
+RUNNING = ("fits", "share_of_free", "free", "running", "behind", "ends_in_time")  # what runs; all else: the jobs that wait
+
+
+def about(features: Sequence[str]) -> Groups:
+    """Return which features of a job are about the queue, about time, and about what runs."""
+    kind = ["time" if f in TIME else "running" if f in RUNNING or f.startswith("free ") else "queue" for f in features]
+    return columns({g: [k for k, x in enumerate(kind) if x == g] for g in ("queue", "time", "running")})
+
+
 def rls(cluster: Cluster, jobs: np.ndarray | None = None, window: int = 128) -> Encoder:
     """RLScheduler's eight features, each clipped to 1 - 1e-5: wait / 12 h, walltime, processors, requested memory, user, group
     and executable as parts of the largest in the log (1 where the log has none), fits now."""
     scale = [1.0, -1.0, -1.0, -1.0, -1.0]
     if jobs is not None:
         scale = [max(float(jobs["walltime"].max()), 1.0)] + [float(jobs[k].max()) for k in ("user", "group", "app", "memory")]
-    return Encoder("rls", 2, window, (window, 8), encode_rls, features=RLS, scale=tuple(scale), bounds=(0.0, 1.0))
+    return Encoder(
+        "rls", 2, window, (window, 8), encode_rls, features=RLS, scale=tuple(scale), bounds=(0.0, 1.0), groups=about(RLS)
+    )
 
 
 def rich(cluster: Cluster, jobs: np.ndarray | None = None, window: int = 128) -> Encoder:
     """Logarithms of walltime (s / 15 e-folds), processors, area (machine-hours), wait; the job against what is free and
     against the mean of the window; the queue, the machine, and the reservation it would start behind."""
-    return Encoder("perjob", 1, window, (window, len(RICH)), encode_rich, features=RICH)
+    return Encoder("perjob", 1, window, (window, len(RICH)), encode_rich, features=RICH, groups=about(RICH))
 
 
 @inlined

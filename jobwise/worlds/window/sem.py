@@ -18,6 +18,7 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.compiled import inlined, kernel
 from jobwise.errors import InputError
+from jobwise.worlds.encoder import Groups, Index
 from jobwise.worlds.window.encoder import Encoder
 from jobwise.worlds.window.tables import BEHIND
 
@@ -65,7 +66,15 @@ def sem(
         sees_running=True,
         nodes=nodes,
         bounds=_bounds(norm),
+        groups=_groups(window, levels),
     )
+
+
+def _groups(window: int, levels: bool) -> Groups:
+    """Two rows of each waiting job, of which the wait is about time; the rest is about running jobs, or nodes."""
+    wait = (slice(1, 2 * window, 2), -1)
+    jobs: list[Index] = [(slice(0, 2 * window, 2), slice(None)), (slice(1, 2 * window, 2), slice(0, 1))]
+    return {"queue": jobs, "time": [wait], "running": [(slice(2 * window, -1 if levels else None), slice(None))]}
 
 
 def dras(
@@ -93,6 +102,7 @@ def dras(
         sees_running=True,
         nodes=N,
         bounds=_bounds(norm),
+        groups=_groups(window, levels),
     )
 
 
