@@ -48,6 +48,7 @@ _WHERE = {
     "Simulation": "sim.simulation",
     "compare": "compare",
     "probe": "compare.probe",
+    "as_policy": "worlds.window.policy",
     "workers": "parallel",
     "ListScheduler": "policies.list_scheduler",
     "resolve": "policies.names",

@@ -2,13 +2,14 @@
 
 A policy plays unseen jobs, and its states and decisions are counted. Then it plays the same jobs while it is shown the states
 of other moments, whole or one group of inputs at a time (`worlds.encoder.Groups`). *Constant twins* play them, too: one slot,
-one table of scores, one order by a field of the jobs; the best is chosen on earlier jobs. All differences are paired by jobset.
+one table of scores, one order by a field of the jobs; the best one is known in hindsight, so that it is hard to be ahead of.
+All differences are paired by jobset.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -18,36 +19,36 @@ from jobwise.compare import windows
 from jobwise.compare.intervals import Effect
 from jobwise.errors import InputError, Unfinished
 from jobwise.learn.judged import change
-from jobwise.learn.run_folder import parts
 from jobwise.policies.networks import Constant, Forward
 from jobwise.policies.neural import Lens, NeuralPolicy
 from jobwise.simulate import simulate_many
 from jobwise.systems import config_of
 from jobwise.workload import Workload
-from jobwise.workloads.jobsets import TEST, VALIDATION
+from jobwise.workloads.jobsets import TEST
+from jobwise.workloads.transform import unseen
 
 USES, HARDLY, NOT = "uses the state", "hardly", "not at all"
-WINDOW_JOBS, WINDOWS, EARLIER = 256, 32, 12  # jobs of a window; windows of the unseen jobs, and of earlier ones, at most
-JOBSETS = 40  # generated jobsets, and half as many to choose the twin on
+WINDOW_JOBS, WINDOWS = 256, 32  # jobs of a window; windows at most
+JOBSETS = 40
 KEPT, STATES = 2000, 200  # states that are kept for exchange; fewer different ones are too few to say "not at all"
 NEAR = 20  # states that are exchanged have as many waiting jobs; of the nearest so many, where fewer have
 EXPLAINED = (
     "States of other moments: the network sees what other moments of the same jobs looked like, with as many jobs that wait. "
-    "Constant twins answer the same whatever they see; the best one is chosen on earlier jobs. Uses the state: states of other "
-    "moments cost it, and it is ahead of that twin, both for sure (95 %). Not at all: one decision. Hardly: all else."
+    "Constant twins answer the same whatever they see; the best one of these jobs counts. Uses the state: states of other "
+    "moments cost it, and it is ahead of that twin, both for sure (95 %). Not at all: one table of scores decides the same. "
+    "Hardly: all else."
 )
 SLOTS = 8  # of a network's favourite slots, those that are tried as twins
 
 
 class _Note(NamedTuple):
-    """A state in which there was a choice. `valid`: how many actions are; `scores`: of the network; `decision`: what was chosen
-    of all actions, as bytes; `entropy`: of its probabilities."""
+    """A state in which there was a choice. `valid`: how many actions are; `scores`: of the network, -inf where an action is not
+    valid; `decision`: the best of them, of each part."""
 
     state: np.ndarray
     valid: int
     scores: np.ndarray
-    decision: bytes
-    entropy: float
+    decision: np.ndarray
 
 
 class _Record(Lens):
@@ -64,24 +65,27 @@ class _Record(Lens):
 
     def chose(self, world: Any, shown: np.ndarray, actions: np.ndarray) -> None:
         """Note the states of this round."""
-        forward, which = self.policy.forward, np.flatnonzero(world.asked & (world.counts > 1))
-        per_job = forward.kind == "perjob"
-        every = forward(shown[which]) if len(which) and not per_job else shown
-        for i, e in enumerate(which.tolist()):
+        which = np.flatnonzero(world.asked & (world.counts > 1))
+        if not len(which):
+            return
+        every = self.policy.ranked(shown[which], world.counts[which], actions[which])
+        for scores, e in zip(every, which.tolist(), strict=True):
             self.choices += 1
             at = len(self.notes) if len(self.notes) < KEPT else int(self.rng.integers(self.choices))
-            if at >= KEPT:
-                continue
-            count = _count(world, e)
-            scores = forward(shown[e, :count]) if per_job else every[i]
-            valid = scores[..., :count] if world.masks is None else np.where(world.masks[e] > 0, scores, -np.inf)
-            decision = np.asarray(actions[e] if per_job else scores.argmax(axis=-1), np.int32).tobytes()
-            self.notes[at : at + 1] = [_Note(shown[e].copy(), count, scores.copy(), decision, _entropy(valid))]
+            if at < KEPT:
+                valid = _mask(world, e, every.shape[-1])
+                scores = np.where(valid, scores, -np.inf)
+                self.notes[at : at + 1] = [_Note(shown[e].copy(), int(valid.sum()), scores, scores.argmax(axis=-1))]
+
+
+def _mask(world: Any, e: int, wide: int) -> np.ndarray:
+    """Which of the actions [.., wide] are valid in simulation e."""
+    return np.arange(wide) < world.counts[e] if world.masks is None else world.masks[e] > 0
 
 
 def _count(world: Any, e: int) -> int:
     """How many actions are valid in simulation e."""
-    return int(world.counts[e]) if world.masks is None else int((world.masks[e] > 0).sum())
+    return int(_mask(world, e, world.counts[e]).sum())
 
 
 class _Exchange(Lens):
@@ -130,6 +134,23 @@ def _one_hot(shape: tuple[int, ...], chosen: np.ndarray) -> np.ndarray:
     return table
 
 
+def _mean_scores(notes: _Record) -> np.ndarray:
+    """The mean scores [.., A] of actions where they are valid; of those that never are, less than any other."""
+    scores = np.stack([x.scores for x in notes.notes])
+    valid = np.isfinite(scores)
+    mean = np.where(valid, scores, 0.0).sum(axis=0) / np.maximum(valid.sum(axis=0), 1)
+    return np.where(valid.any(axis=0), mean, mean.min() - 1.0)
+
+
+def _agreement(notes: _Record) -> float:
+    """The share of states in which the table of mean scores would decide the same; of a network per job, the first job."""
+    if notes.policy.forward.kind == "perjob":
+        return float(np.mean([int(x.decision) == 0 for x in notes.notes]))
+    table = _mean_scores(notes)
+    same = [(np.where(np.isfinite(x.scores), table, -np.inf).argmax(axis=-1) == x.decision).all() for x in notes.notes]
+    return float(np.mean(same))
+
+
 def _twins(policy: NeuralPolicy, notes: _Record) -> dict[str, Forward]:
     """The networks of constant twins by name. Of a network per job: orders by one of its features."""
     if policy.forward.kind == "perjob":
@@ -141,15 +162,15 @@ def _twins(policy: NeuralPolicy, notes: _Record) -> dict[str, Forward]:
             for sign, word in ((-1.0, "smallest"), (1.0, "largest"))
         }
         return {"first come, first served": _per_job(wide)} | orders
-    scores = np.stack([x.scores for x in notes.notes])
-    shape = scores.shape[1:]
-    mean: dict[str, Forward] = {"one table: its mean scores": Constant(scores.mean(axis=0))}
-    liked, often = np.unique(np.stack([np.frombuffer(x.decision, np.int32) for x in notes.notes]), axis=0, return_counts=True)
-    liked = liked[np.argsort(-often, kind="stable")].astype(np.int64)
+    table = _mean_scores(notes)
+    shape = table.shape
+    mean: dict[str, Forward] = {"one table: its mean scores": Constant(table)}
+    liked, often = np.unique([x.decision for x in notes.notes], axis=0, return_counts=True)
+    liked = liked[np.argsort(-often, kind="stable")]
     if len(shape) > 1:
         return mean | {"one table: its most frequent": Constant(_one_hot(shape, liked[0]))}
     void = shape[0] - 1 if policy.jobsets else -1  # to do nothing for ever is no twin
-    slots = [k for k in dict.fromkeys([0, *liked[:SLOTS, 0].tolist()]) if k != void]
+    slots = [k for k in dict.fromkeys([0, *liked[:SLOTS].tolist()]) if k != void]
     return mean | {f"always slot {k}": Constant(_one_hot(shape, np.array([k]))) for k in slots}
 
 
@@ -162,16 +183,18 @@ class StateUse:
     policy, on, score : str
         The policy, what it played, what its score is.
     states, choices, decisions : int
-        Different states among those that were kept, choices with at least two valid actions, different decisions there (what
-        scores best of all actions; of a network per job the slot of the job that it chose).
+        Different states among those that were kept, choices with at least two valid actions, different decisions there (of a
+        network per job: the place of the job in the queue).
     frequent : float
         Share of the most frequent decision.
+    agreement : float
+        Share of the states in which one table, its mean scores, would decide the same (of a network per job: the first job).
     entropy : float
         Mean entropy of its probabilities, 1: all valid actions are alike.
     own : float
         Its mean score.
     twin : str
-        The constant twin that is best on earlier jobs.
+        The constant twin that does best on the same jobs.
     against_twin : Effect
         Its score against that twin's: below 0 it is ahead.
     exchanged : dict of str to Effect
@@ -185,6 +208,7 @@ class StateUse:
     choices: int
     decisions: int
     frequent: float
+    agreement: float
     entropy: float
     own: float
     twin: str
@@ -195,7 +219,7 @@ class StateUse:
     def word(self) -> str:
         """One of USES, HARDLY, NOT."""
         whole = self.exchanged[""]
-        if self.decisions == 1 and self.states >= STATES:
+        if self.agreement == 1.0 and self.states >= STATES:
             return NOT
         return USES if whole.low > 0 and self.against_twin.high < 0 else HARDLY
 
@@ -204,7 +228,9 @@ class StateUse:
         whole, twin = self.exchanged[""].text(), self.against_twin.text()
         counted = f"{self.decisions:,} different decisions in {self.states:,} different states"
         if self.word == NOT:
-            return f"{self.policy} does not use the state at all: one decision in {self.states:,} different states."
+            return (
+                f"{self.policy} does not use the state at all: one table decides the same in {self.states:,} different states."
+            )
         verb = "uses the state" if self.word == USES else "hardly uses the state"
         exchange = f"states of other moments change its {self.score} by {whole}"
         return f"{self.policy} {verb}: {counted}; {exchange}; {twin} against its best constant twin ({self.twin})."
@@ -218,6 +244,7 @@ class StateUse:
             [self.score, f"{self.own:,.2f}"],
             ["different states", f"{self.states:,}, of {self.choices:,} choices"],
             ["different decisions", f"{self.decisions:,}; the most frequent: {self.frequent:.0%}"],
+            ["as one table decides", f"{self.agreement:.0%}"],
             ["entropy, 1: all actions alike", f"{self.entropy:.2f}"],
             ["best constant twin", self.twin],
             ["against that twin", self.against_twin.text()],
@@ -231,37 +258,32 @@ class StateUse:
         return plain | {"state_use": self.word, "against_twin": self.against_twin.to_dict(), "exchanged": effects}
 
 
-Score = Callable[[Sequence[Workload], Any], np.ndarray]  # jobsets, a policy -> [K] a score of each, small is good
+Score = Callable[[Any], np.ndarray]  # a policy -> [K] a score of each jobset, small is good
 
 
-def _on_log(log: Workload) -> tuple[list[Workload], list[Workload], Score, str, str]:
-    """(unseen windows, earlier ones, how they are scored, what they are, the score in a word)."""
+def _on_log(log: Workload) -> tuple[list[Workload], Score, str, str]:
+    """(unseen windows, how they are scored, what they are, the score in a word)."""
+    test = unseen(log)
+    size = max(min(WINDOW_JOBS, len(test) // 12), 2)
+    rows = windows.begins(len(log) - len(test), len(log), size, WINDOWS)
+    sets = [windows.shifted(log, row, size, 0, 0.0, 0)[0] for row in rows]
 
-    def cut(first: int, last: int, most: int) -> list[Workload]:
-        size = max(min(WINDOW_JOBS, (last - first) // 12), 2)
-        return [windows.shifted(log, row, size, 0, 0.0, 0)[0] for row in windows.begins(first, last, size, most)]
-
-    a, b = (len(x) for x in parts(log)[:2])
-    test, earlier = cut(a + b, len(log), WINDOWS), cut(a, a + b, EARLIER)
-
-    def score(sets: Sequence[Workload], policy: Any) -> np.ndarray:
+    def score(policy: Any) -> np.ndarray:
         return windows.slowdowns(simulate_many(sets, policy))
 
-    return test, earlier, score, f"{len(test)} windows of the unseen 30 % of {log.name}", "mean bounded slowdown"
+    return sets, score, f"{len(sets)} windows of the unseen 30 % of {log.name}", "mean bounded slowdown"
 
 
-def _on_jobsets(
-    policy: NeuralPolicy, log: Workload | None, seed: int
-) -> tuple[list[Workload], list[Workload], Score, str, str]:
+def _on_jobsets(policy: NeuralPolicy, log: Workload | None, seed: int) -> tuple[list[Workload], Score, str, str]:
     """The same of whole jobsets, drawn or cut as those that it was trained on."""
     config = config_of(policy)
     config.checked_log(log, policy.label)
-    test, earlier = config.sets(TEST, JOBSETS, log), config.sets(VALIDATION, JOBSETS // 2, log)
+    sets = config.sets(TEST, JOBSETS, log)
 
-    def score(sets: Sequence[Workload], one: Any) -> np.ndarray:
+    def score(one: Any) -> np.ndarray:
         return np.asarray(config.judged(sets, one, seed, policy.tick)["slowdown"])
 
-    return test, earlier, score, f"{len(test)} jobsets that training has not seen", config.measure.split(" (")[0]
+    return sets, score, f"{len(sets)} jobsets that training has not seen", config.measure.split(" (")[0]
 
 
 def _effect(ours: np.ndarray, base: np.ndarray, in_time: bool) -> Effect:
@@ -305,33 +327,32 @@ def probe(
     if log is None and not chosen.jobsets:
         raise InputError(f"on which log? policy {chosen.name} schedules logs")
     where = _on_jobsets(chosen, log, seed) if chosen.jobsets else _on_log(log)  # type: ignore[arg-type]
-    test, earlier, score, on, word = where
+    test, score, on, word = where
     done, total = 0, 2
 
-    def played(sets: Sequence[Workload], one: NeuralPolicy) -> np.ndarray:
+    def played(one: NeuralPolicy) -> np.ndarray:
         nonlocal done
         try:
-            result = score(sets, one)
+            result = score(one)
         except Unfinished:  # it leaves jobs waiting for ever
-            result = np.full(len(sets), np.inf)
+            result = np.full(len(test), np.inf)
         done += 1
         if progress:
             progress(done, total)
         return result
 
     notes = _Record(chosen, seed)
-    own = played(test, replace(chosen, lens=notes))
+    own = played(replace(chosen, lens=notes))
     if not notes.notes:
         raise InputError(f"policy {chosen.name}: there was nothing to choose in {on}")
     twins, groups = _twins(chosen, notes), ["", *notes.encoder.groups]
-    total = 2 + len(twins) + len(groups)
-    others = {k: replace(chosen, networks=(x, *chosen.networks[1:])) for k, x in twins.items()}
-    best = min(others, key=lambda k: float(np.log(played(earlier, others[k])).mean()))
-    against = _effect(own, played(test, others[best]), not chosen.jobsets)
-    exchanged = {
-        g: _effect(played(test, replace(chosen, lens=_Exchange(notes, g, seed))), own, not chosen.jobsets) for g in groups
-    }
-    often = Counter(x.decision for x in notes.notes)
+    total = 1 + len(twins) + len(groups)
+    others = {k: chosen.with_network(x) for k, x in twins.items()}
+    scores = {k: played(one) for k, one in others.items()}
+    best = min(scores, key=lambda k: float(np.log(scores[k]).mean()))
+    against = _effect(own, scores[best], not chosen.jobsets)
+    exchanged = {g: _effect(played(replace(chosen, lens=_Exchange(notes, g, seed))), own, not chosen.jobsets) for g in groups}
+    often = Counter(x.decision.tobytes() for x in notes.notes)
     return StateUse(
         policy=chosen.name,
         on=on,
@@ -340,7 +361,8 @@ def probe(
         choices=notes.choices,
         decisions=len(often),
         frequent=often.most_common(1)[0][1] / often.total(),
-        entropy=float(np.mean([x.entropy for x in notes.notes])),
+        agreement=_agreement(notes),
+        entropy=float(np.mean([_entropy(x.scores) for x in notes.notes])),
         own=float(own.mean()),
         twin=best,
         against_twin=against,

@@ -6,7 +6,7 @@ world's settings, what it was trained on. Its `kind` is the name of its world, w
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +128,15 @@ class NeuralPolicy(Chooser):
         if dice is not None:
             scores = scores + _gumbel(dice, scores[0].size).reshape(scores.shape)
         return scores.argmax(axis=-1)
+
+    def with_network(self, network: Forward) -> NeuralPolicy:
+        """Return the same with another network in place of the first."""
+        return replace(self, networks=(network, *self.networks[1:]))
+
+    def ranked(self, shown: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """Return the scores [K, …, A] of all actions where `shown` [K, …] shows the world; `counts` [K] valid ones, `actions`
+        [K, …] what was chosen there."""
+        return self.forward(shown)
 
     def valid(self, world: World) -> np.ndarray:
         """Return the actions [V] that `explained` ranks."""

@@ -47,9 +47,9 @@ def in_rows(w, network=None):
 
 
 def test_a_planted_constant_policy_does_not_use_the_state(log):
-    """Slot 2 whatever happens: one decision, no exchange changes a start, and it is its own twin."""
+    """Slot 2 whatever happens (0 where two jobs wait): no exchange changes a start, and it is its own twin."""
     use = probe(in_rows(log, Constant(np.eye(16)[2])), log)
-    assert use.word == NOT and use.decisions == 1 and use.frequent == 1.0 and use.states >= 200
+    assert use.word == NOT and use.agreement == 1.0 and use.states >= 200
     assert set(use.exchanged) == {"", "queue", "time", "running"}
     assert all(x.change == 0.0 for x in use.exchanged.values())
     assert "does not use the state at all" in use.sentence()

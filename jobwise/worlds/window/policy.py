@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Lock
 from typing import Any, cast
 
 import numpy as np
 
 from jobwise.cluster import Cluster
-from jobwise.errors import InputError
+from jobwise.errors import InputError, raised_in
 from jobwise.policies import files
-from jobwise.policies.networks import WINDOW, Forward, choose
+from jobwise.policies.networks import WINDOW, Constant, Forward, choose
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.policies.parts import as_typed
 from jobwise.worlds import Live, World
@@ -102,6 +104,16 @@ class WindowPolicy(NeuralPolicy):
             every = every + cast(Any, self._dear(out))[0, : len(every)]
         return every[valid]
 
+    def ranked(self, shown: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """Return the scores [K, W] of all slots; of a network per job, -inf where there is no job."""
+        if self.forward.kind != "perjob":
+            return self.forward(shown)
+        there = np.arange(shown.shape[1]) < counts[:, None]
+        scores = np.full(there.shape, -np.inf, np.float32)
+        if there.any():
+            scores[there] = self.forward(shown[there])
+        return scores
+
     def reasons(self, encoder: Encoder, x: np.ndarray, scores: np.ndarray) -> list[dict]:
         """Return for each job its features, and of a network per job how much each moved the score."""
         moved, names, per_job = np.zeros((len(x), len(encoder.features))), encoder.features, self.forward.kind == "perjob"
@@ -125,6 +137,86 @@ class WindowPolicy(NeuralPolicy):
             "about": {"label": self.label, **self.about, "act": act},
         }
         files.write(path, meta, {k: np.ascontiguousarray(v, np.float32) for k, v in self.forward.weights.items()})
+
+
+ONE_AT_A_TIME = Lock()  # comparisons play in threads, for which functions of others need not be made
+Function = Callable[[np.ndarray, np.ndarray], Any]  # observations [E, …], masks [E, A] bool -> actions [E]
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionPolicy(WindowPolicy):
+    """A function that chooses jobs from a window, of another library's agent, say: see `as_policy`."""
+
+    function: Function | None = None
+
+    def with_network(self, network: Forward) -> WindowPolicy:
+        """Return the policy of a network in the same world."""
+        return WindowPolicy(network, self.encoder, self.world, self.label)
+
+    def ranked(self, shown: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """Return scores [K, W]: 1 for what was chosen."""
+        return (np.arange(self.window) == actions[:, None]).astype(np.float32)
+
+    def picker(self, world: World, encoder, out: np.ndarray, dice: np.ndarray | None):
+        """Return what asks the function. Raises InputError for answers that are no valid actions."""
+        assert self.function is not None
+        function: Function = self.function
+
+        def chosen(world: World) -> np.ndarray:
+            there = np.arange(self.window) < np.maximum(world.counts, 1)[:, None]
+            try:
+                with ONE_AT_A_TIME:
+                    actions = np.asarray(function(out.copy(), there))
+            except Exception as error:
+                raise InputError(f"{raised_in(error, function)}policy {self.label}: {type(error).__name__}: {error}") from error
+            if actions.shape != (len(out),) or actions.dtype.kind not in "iu":
+                got = f"{actions.dtype} of shape {actions.shape}"
+                raise InputError(
+                    f"policy {self.label}: the function returned {got}; an action for each observation is expected"
+                )
+            wrong = (actions < 0) | (actions >= np.maximum(world.counts, 1))
+            if (wrong & world.asked).any():
+                e = int(np.argmax(wrong & world.asked))
+                raise InputError(f"policy {self.label}: action {actions[e]} is not valid; the mask allows {world.counts[e]}")
+            return np.where(wrong, 0, actions).astype(np.int64)
+
+        return chosen
+
+    def save(self, path: str | Path) -> None:
+        """Raises InputError: a function has no policy file."""
+        raise InputError(f"policy {self.label} is a function; jobwise keeps networks alone")
+
+
+def as_policy(
+    choose: Function, encoder: Encoder, *, act: str | WindowSettings = "pick", backfill: str = "", name: str = "own"
+) -> FunctionPolicy:
+    """Make a policy of any function of observations and masks: an agent of another library, a torch module, a rule.
+
+    It is then a scheduler like any other: in `simulate`, `compare`, `probe`.
+
+    Parameters
+    ----------
+    choose : callable
+        (observations [E, rows, features] float32, masks [E, W] bool) -> actions [E], slots of the window that the masks allow.
+        Observations of simulations that are over are stale; their actions do not count.
+    encoder : Encoder
+        What it sees, the one that it was trained with: `envs.encoder`.
+    act : str or WindowSettings
+        How its choices are carried out: `envs.act`.
+    backfill : str
+        The backfilling rule, where `act` is a name.
+    name : str
+        The name of the policy.
+
+    Raises
+    ------
+    InputError
+        `choose` is no function; later, where it fails or answers with what is no valid action.
+    """
+    if not callable(choose):
+        raise InputError(f"as_policy takes a function of observations and masks, not {type(choose).__name__}")
+    world = WindowSettings(act, backfill) if isinstance(act, str) else act
+    return FunctionPolicy(Constant(np.zeros(encoder.window)), encoder, world, name, function=choose)
 
 
 def from_file(meta: dict, weights: dict[str, np.ndarray], label: str) -> WindowPolicy:
