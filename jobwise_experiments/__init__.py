@@ -12,6 +12,7 @@ STUDIES = {  # name: the module whose `study` runs it, the prose and the anchors
     "telemetry": "telemetry",
     "promise": "promise",
     "left-out": "left_out",
+    "state-use": "state_use",
 }
 PRESETS = ("smoke", "small", "paper")
 GENERATED = ("deeprm", "cush", "rl-taps", "telemetry")  # studies that need no logs

@@ -28,7 +28,7 @@ from jobwise.workloads.jobsets import TEST
 from jobwise.workloads.transform import unseen
 
 USES, HARDLY, NOT = "uses the state", "hardly", "not at all"
-WINDOW_JOBS, WINDOWS = 256, 32  # jobs of a window; windows at most
+WINDOW_JOBS, WINDOWS = 256, 64  # jobs of a window; windows at most
 JOBSETS = 40
 KEPT, STATES = 2000, 200  # states that are kept for exchange; fewer different ones are too few to say "not at all"
 NEAR = 20  # states that are exchanged have as many waiting jobs; of the nearest so many, where fewer have
@@ -65,33 +65,29 @@ class _Record(Lens):
 
     def chose(self, world: Any, shown: np.ndarray, actions: np.ndarray) -> None:
         """Note the states of this round."""
-        which = np.flatnonzero(world.asked & (world.counts > 1))
+        allowed = self.policy.allowed(world)
+        counts = _counts(allowed)
+        which = np.flatnonzero(world.asked & (counts > 1))
         if not len(which):
             return
-        every = self.policy.ranked(shown[which], world.counts[which], actions[which])
+        every = np.where(allowed[which], self.policy.ranked(shown[which], counts[which], actions[which]), -np.inf)
         for scores, e in zip(every, which.tolist(), strict=True):
             self.choices += 1
             at = len(self.notes) if len(self.notes) < KEPT else int(self.rng.integers(self.choices))
             if at < KEPT:
-                valid = _mask(world, e, every.shape[-1])
-                scores = np.where(valid, scores, -np.inf)
-                self.notes[at : at + 1] = [_Note(shown[e].copy(), int(valid.sum()), scores, scores.argmax(axis=-1))]
+                self.notes[at : at + 1] = [_Note(shown[e].copy(), int(counts[e]), scores, scores.argmax(axis=-1))]
 
 
-def _mask(world: Any, e: int, wide: int) -> np.ndarray:
-    """Which of the actions [.., wide] are valid in simulation e."""
-    return np.arange(wide) < world.counts[e] if world.masks is None else world.masks[e] > 0
-
-
-def _count(world: Any, e: int) -> int:
-    """How many actions are valid in simulation e."""
-    return int(_mask(world, e, world.counts[e]).sum())
+def _counts(allowed: np.ndarray) -> np.ndarray:
+    """[E] how many actions are valid, of all parts."""
+    return allowed.reshape(len(allowed), -1).sum(axis=1)
 
 
 class _Exchange(Lens):
     """Shows states of other moments, with as many waiting jobs: whole, or one group of inputs of them."""
 
     def __init__(self, notes: _Record, group: str, seed: int):
+        self.policy = notes.policy
         kept = sorted(notes.notes, key=lambda x: x.valid)
         self.states, self.counts = [x.state for x in kept], np.array([x.valid for x in kept])
         self.group, self.rng = group, np.random.default_rng([seed, 2])
@@ -100,9 +96,9 @@ class _Exchange(Lens):
         """Show other states than those of the world."""
         shown[:] = out
         places = encoder.groups[self.group] if self.group else [(...,)]
+        counts = _counts(self.policy.allowed(world))
         for e in np.flatnonzero(world.asked).tolist():
-            count = _count(world, e)
-            low, high = np.searchsorted(self.counts, [count, count + 1])
+            low, high = np.searchsorted(self.counts, [counts[e], counts[e] + 1])
             if high - low < NEAR:
                 low = max(min(low, len(self.counts) - NEAR), 0)
                 high = min(low + NEAR, len(self.counts))
@@ -199,6 +195,8 @@ class StateUse:
         Its score against that twin's: below 0 it is ahead.
     exchanged : dict of str to Effect
         Its score with the states of other moments against its own: "" the whole state, else a group of inputs.
+    scores : dict of str to list of float
+        Scores by jobset: "own", "twin", "exchanged".
     """
 
     policy: str
@@ -214,6 +212,7 @@ class StateUse:
     twin: str
     against_twin: Effect
     exchanged: dict[str, Effect]
+    scores: dict[str, list[float]]
 
     @property
     def word(self) -> str:
@@ -350,8 +349,7 @@ def probe(
     others = {k: chosen.with_network(x) for k, x in twins.items()}
     scores = {k: played(one) for k, one in others.items()}
     best = min(scores, key=lambda k: float(np.log(scores[k]).mean()))
-    against = _effect(own, scores[best], not chosen.jobsets)
-    exchanged = {g: _effect(played(replace(chosen, lens=_Exchange(notes, g, seed))), own, not chosen.jobsets) for g in groups}
+    shuffled = {g: played(replace(chosen, lens=_Exchange(notes, g, seed))) for g in groups}
     often = Counter(x.decision.tobytes() for x in notes.notes)
     return StateUse(
         policy=chosen.name,
@@ -365,6 +363,7 @@ def probe(
         entropy=float(np.mean([_entropy(x.scores) for x in notes.notes])),
         own=float(own.mean()),
         twin=best,
-        against_twin=against,
-        exchanged=exchanged,
+        against_twin=_effect(own, scores[best], not chosen.jobsets),
+        exchanged={g: _effect(x, own, not chosen.jobsets) for g, x in shuffled.items()},
+        scores={"own": own.tolist(), "twin": scores[best].tolist(), "exchanged": shuffled[""].tolist()},
     )

@@ -133,6 +133,10 @@ class NeuralPolicy(Chooser):
         """Return the same with another network in place of the first."""
         return replace(self, networks=(network, *self.networks[1:]))
 
+    def allowed(self, world: Any) -> np.ndarray:
+        """Return which of the actions that the first network scores are valid now, [E, …, A] bool."""
+        return np.asarray(world.masks) > 0
+
     def ranked(self, shown: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Return the scores [K, …, A] of all actions where `shown` [K, …] shows the world; `counts` [K] valid ones, `actions`
         [K, …] what was chosen there."""

@@ -45,6 +45,37 @@ def configure_dras2(log: Workload, preset: str) -> Config:
     return c.changed(system="dras2", encoding={"levels": True}, network="levels", backfill="agent")
 
 
+def our_sem(log: Workload, preset: str) -> Config:
+    """Return `sem+`: SEM's state, network and actions, taught in another way: see `_taught`."""
+    return _taught(configure_sem(log, preset), "sem+", preset)
+
+
+def our_dras(log: Workload, preset: str) -> Config:
+    """Return `dras+`: DRAS's state, network and actions, taught in another way: see `_taught`."""
+    return _taught(configure_dras(log, preset), "dras+", preset)
+
+
+def _taught(c: Config, name: str, preset: str) -> Config:
+    """The same, but it first imitates smallest area first on a million states, then learns by PPO with a critic: as published,
+    nearly all of an advantage is its place in the batch of ten, and a few thousand choices are too few for dense layers over
+    slots (docs/studies/state-use.md)."""
+    return c.changed(
+        system=name,
+        reward="bounded_slowdown",
+        learner={"learner": "ppo", "critic": "window", "actor_lr": 5e-4, "steps": 32},
+        simulations={"smoke": 8, "small": 256, "paper": 256}[preset],
+        jobs=min(256, c.jobs),
+        loads=[1.0, 1.3],
+        warm={"smoke": 5, "small": 8000, "paper": 8000}[preset],
+        warm_rule="saf",
+        choices={"smoke": 1_000, "small": 500_000, "paper": 2_000_000}[preset],
+        episodes=None,
+        validations={"smoke": 2, "small": 10, "paper": 20}[preset],
+        validation_windows={"smoke": 2, "small": 32, "paper": 32}[preset],
+        validation_jobs=min(256, c.jobs),
+    )
+
+
 def configure_dql(log: Workload, preset: str) -> Config:
     """DRAS-DQL: the same state, deep Q-learning on batches of ten choices, exploration from 1 down by 0.995 an update."""
     learner = {"learner": "dqn", "steps": 10, "gamma": 0.99, "actor_lr": 3e-5, "max_norm": 10.0}

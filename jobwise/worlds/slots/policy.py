@@ -111,6 +111,11 @@ class SlotsPolicy(InSlots, NeuralPolicy):
 
         return chosen
 
+    def allowed(self, world: Any) -> np.ndarray:
+        """Return which actions are valid now; with two networks which slots, and the void action."""
+        mask, P = world.masks > 0, len(world.placements) if len(self.networks) > 1 else 1
+        return np.concatenate([mask[:, :-1:P], mask[:, -1:]], axis=1)
+
     def valid(self, world: Any) -> np.ndarray:
         """Return the actions that are ranked; with two networks the slots, and the void action."""
         valid = super().valid(world)

@@ -104,6 +104,10 @@ class WindowPolicy(NeuralPolicy):
             every = every + cast(Any, self._dear(out))[0, : len(every)]
         return every[valid]
 
+    def allowed(self, world: Any) -> np.ndarray:
+        """Return which slots of the window show a job, [E, W] bool."""
+        return np.arange(self.window) < world.counts[:, None]
+
     def ranked(self, shown: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Return the scores [K, W] of all slots; of a network per job, -inf where there is no job."""
         if self.forward.kind != "perjob":

@@ -12,7 +12,9 @@ SPEC = WorldSpec(
     systems=(
         SystemSpec("perjob", "jobwise.systems.perjob:configure"),
         SystemSpec("sem", "jobwise.systems.sem:configure_sem", "Li, Fan, Papka, Lan"),
+        SystemSpec("sem+", "jobwise.systems.sem:our_sem"),
         SystemSpec("dras", "jobwise.systems.sem:configure_dras", "Fan et al., IPDPS'21"),
+        SystemSpec("dras+", "jobwise.systems.sem:our_dras"),
         SystemSpec("dras2", "jobwise.systems.sem:configure_dras2", "Fan et al., IPDPS'21"),
         SystemSpec("dras-dql", "jobwise.systems.sem:configure_dql", "Fan et al., IPDPS'21"),
         SystemSpec("rlscheduler", "jobwise.systems.rlscheduler:configure", "Zhang et al., SC'20"),

@@ -1,0 +1,136 @@
+"""Do the published agents use the state that they are shown? Each is trained with every seed, and probed on unseen jobs.
+
+A policy may be good because it looks, or because a constant answer is good: `jobwise probe` tells these apart. The study also
+shows why REINFORCE as SEM and DRAS have it learns so little: what its advantages say of actions, and what of their place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from jobwise.compare.intervals import crossed, in_blocks
+from jobwise.compare.probe import StateUse, probe
+from jobwise.errors import InputError
+from jobwise.policies.names import resolve
+from jobwise.policies.neural import NeuralPolicy
+from jobwise.policies.zoo import PREFIX, cards
+from jobwise.report.sections import Section
+from jobwise.systems import configure, system
+from jobwise_experiments.study import Study, read_log
+
+LOG = "SDSC-SP2"
+ON_LOGS = ("sem", "sem+", "dras", "dras+", "rlscheduler", "mars", "mars+", "perjob")
+ON_JOBSETS = (
+    "deeprm",
+    "deeprm+",
+    "cush",
+    "cush+",
+    "rl-taps",
+    "rl-taps-pairs",
+    "distances",
+    "distances+",
+    "affinities",
+    "affinities+",
+)
+BATCHES = 200  # of ten choices, whose advantages are looked at
+REWARDS = {"dras": "DRAS's, SEM's for Theta", "datastar": "SEM's for DataStar", "bounded_slowdown": "bounded slowdown"}
+
+
+def study(s: Study) -> list[Section]:
+    """The zoo, every system with every seed, and where the advantages of REINFORCE come from."""
+    return s.parts(zoo, *(partial(trained, name=name) for name in (*ON_LOGS, *ON_JOBSETS)), summary, advantages)
+
+
+def _kept(use: StateUse) -> dict[str, Any]:
+    """What is kept of a probe, as plain values."""
+    return use.to_dict() | {"sentence": use.sentence(), "in_time": "windows" in use.on}
+
+
+def _row(name: str, uses: list[dict]) -> list:
+    """The row of a policy, or of a system with several seeds."""
+
+    def change(ours: str, base: str) -> str:
+        d = [np.log(np.asarray(u["scores"][ours]) / np.asarray(u["scores"][base])) for u in uses]
+        if not all(np.isfinite(x).all() for x in d):
+            return "leaves jobs waiting for ever"
+        return crossed(np.array([in_blocks(x) if u["in_time"] else x for x, u in zip(d, uses, strict=True)])).text()
+
+    words = Counter(u["state_use"] for u in uses)
+    word = uses[0]["state_use"] if len(uses) == 1 else ", ".join(f"{n} {w}" for w, n in words.items())
+    mean = {k: float(np.mean([u[k] for u in uses])) for k in ("decisions", "states", "agreement", "entropy")}
+    twin = Counter(u["twin"] for u in uses).most_common(1)[0][0]
+    both = [change("exchanged", "own"), change("own", "twin"), twin]
+    return [name, word, mean["decisions"], mean["states"], mean["agreement"], mean["entropy"], *both]
+
+
+def zoo(s: Study) -> Section:
+    """The policies that come trained, each on what it was trained for."""
+
+    def one(name: str, log: str) -> dict:
+        policy = resolve(PREFIX + name)
+        if not isinstance(policy, NeuralPolicy):
+            return {}
+        return _kept(probe(policy, None if policy.jobsets else read_log(s.logs, log)))
+
+    rows = [(name, s.piece(f"zoo-{name}", one, name, card.log)) for name, card in cards().items()]
+    shown = rows[-2:] if s.smoke else rows
+    return s.section(
+        "Policies that come trained", [_row(n, [x]) for n, x in shown if x], left=[n for n, x in shown if not x] or "none"
+    )
+
+
+def _uses(s: Study, name: str) -> list[dict]:
+    """The probes of a system, seed by seed."""
+    log = s.log(LOG, smoke=3000) if system(name).on_log else None
+
+    def one(k: int) -> dict:
+        policy = s.train(configure(name, log, s.preset), log, f"{name}-{k}", k)
+        if not isinstance(policy, NeuralPolicy):
+            raise InputError(f"{name} trains no network")
+        return _kept(probe(policy, log))
+
+    return [s.piece(f"{name}-{k}", one, k) for k in range(s.seeds)]
+
+
+def trained(s: Study, name: str) -> list[Section]:
+    """One system: its probes are made here, and shown in the summary."""
+    _uses(s, name)
+    return []
+
+
+def summary(s: Study) -> Section:
+    """All systems that have been probed, one row each."""
+    names = [n for n in (*ON_LOGS, *ON_JOBSETS) if (s.out / "pieces" / f"{n}-0.json").is_file()]
+    return s.section("Systems, trained anew", [_row(n, _uses(s, n)) for n in names], log=LOG)
+
+
+def advantages(s: Study) -> Section:
+    """How much of the advantages of REINFORCE on batches of ten is their place in the batch."""
+    log = s.log(LOG, smoke=3000)
+    rows = [[REWARDS[r], *s.piece(f"advantages-{r}", _of_place, s, log, r)] for r in REWARDS]
+    return s.section("Where the advantages of REINFORCE come from", rows, batches=s.pick(20, BATCHES, BATCHES))
+
+
+def _of_place(s: Study, log: Any, reward: str) -> list[float]:
+    """(share of the variance of advantages that their place in a batch of ten explains; their means at the first and the last
+    place)."""
+    from jobwise.learn import returns
+    from jobwise.learn.collect import collect
+    from jobwise.learn.window import WindowTrainer
+
+    config = configure("sem", log, s.preset).changed(reward=reward, threads=1)
+    trainer = WindowTrainer(config, log, "cpu")
+    trainer.envs.reset(seed=1)
+    steps, gamma, kept = config.learner["steps"], config.learner["gamma"], []
+    for _ in range(s.pick(20, BATCHES, BATCHES)):
+        rollout = collect(trainer.envs, trainer.agent, steps)
+        if len(rollout.rewards) == steps and rollout.there.all():
+            kept.append(returns.discounted(rollout.rewards, gamma)[:, 0])
+    g = np.array(kept)
+    standard = (g - g.mean(axis=1, keepdims=True)) / np.maximum(g.std(axis=1, keepdims=True), 1e-9)
+    place = standard.mean(axis=0)
+    return [float(place.var() / standard.var()), float(place[0]), float(place[-1])]
