@@ -31,12 +31,13 @@ USES, HARDLY, NOT = "uses the state", "hardly", "not at all"
 WINDOW_JOBS, WINDOWS = 256, 64  # jobs of a window; windows at most
 JOBSETS = 40
 KEPT, STATES = 2000, 200  # states that are kept for exchange; fewer different ones are too few to say "not at all"
+ALIKE = 0.05  # a change of the score that is nothing, where it is smaller for sure
 NEAR = 20  # states that are exchanged have as many waiting jobs; of the nearest so many, where fewer have
 EXPLAINED = (
     "States of other moments: the network sees what other moments of the same jobs looked like, with as many jobs that wait. "
     "Constant twins answer the same whatever they see; the best one of these jobs counts. Uses the state: states of other "
-    "moments cost it, and it is ahead of that twin, both for sure (95 %). Not at all: one table of scores decides the same. "
-    "Hardly: all else."
+    "moments cost it, and it is ahead of that twin, both for sure (95 %). Not at all: they "
+    "change its score by less than 5 %, for sure, and it is not ahead. Hardly: all else."
 )
 SLOTS = 8  # of a network's favourite slots, those that are tried as twins
 
@@ -217,20 +218,16 @@ class StateUse:
     @property
     def word(self) -> str:
         """One of USES, HARDLY, NOT."""
-        whole = self.exchanged[""]
-        if self.agreement == 1.0 and self.states >= STATES:
+        whole, is_ahead = self.exchanged[""], self.against_twin.high < 0
+        if self.states >= STATES and not is_ahead and -ALIKE < whole.low and whole.high < ALIKE:
             return NOT
-        return USES if whole.low > 0 and self.against_twin.high < 0 else HARDLY
+        return USES if whole.low > 0 and is_ahead else HARDLY
 
     def sentence(self) -> str:
         """Return the answer in a sentence or two."""
         whole, twin = self.exchanged[""].text(), self.against_twin.text()
         counted = f"{self.decisions:,} different decisions in {self.states:,} different states"
-        if self.word == NOT:
-            return (
-                f"{self.policy} does not use the state at all: one table decides the same in {self.states:,} different states."
-            )
-        verb = "uses the state" if self.word == USES else "hardly uses the state"
+        verb = {USES: "uses the state", HARDLY: "hardly uses the state", NOT: "does not use the state at all"}[self.word]
         exchange = f"states of other moments change its {self.score} by {whole}"
         return f"{self.policy} {verb}: {counted}; {exchange}; {twin} against its best constant twin ({self.twin})."
 

@@ -204,7 +204,7 @@ def as_policy(
         (observations [E, rows, features] float32, masks [E, W] bool) -> actions [E], slots of the window that the masks allow.
         Observations of simulations that are over are stale; their actions do not count.
     encoder : Encoder
-        What it sees, the one that it was trained with: `envs.encoder`.
+        What it sees; of an agent that was trained in `envs`, `envs.encoder`.
     act : str or WindowSettings
         How its choices are carried out: `envs.act`.
     backfill : str
