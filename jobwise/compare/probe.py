@@ -219,7 +219,7 @@ class StateUse:
     def word(self) -> str:
         """One of USES, HARDLY, NOT."""
         whole, is_ahead = self.exchanged[""], self.against_twin.high < 0
-        if self.states >= STATES and not is_ahead and -ALIKE < whole.low and whole.high < ALIKE:
+        if self.states >= STATES and not is_ahead and whole.low > -ALIKE and whole.high < ALIKE:
             return NOT
         return USES if whole.low > 0 and is_ahead else HARDLY
 
