@@ -14,10 +14,21 @@ from jobwise.report.sections import made
 from jobwise_experiments.pages import PAGES, section, tables
 
 HERE = Path(__file__).parent
-COLUMNS = ["system", "experiment", "the paper's size", "its number", "ours [95 %]", "our size", "why it is smaller"]
+COLUMNS = [
+    "system",
+    "experiment",
+    "the paper's size",
+    "its number",
+    "ours [95 %]",
+    "our size",
+    "why it is smaller",
+    "state use",
+]
+STATE_USE = "state-use"  # the page that says what a system's networks look at
 WORDS = """Each row is a claim of a paper and the number of the page behind it, taken from there by this command; the sizes are
 those of the preset that the page was made with. Losses are among them: an agent as published, at a fraction of its training,
-does not do what its paper says. A number with * is ours: an assumption where the paper, or its slides, names none."""
+does not do what its paper says. A number with * is ours: an assumption where the paper, or its slides, names none. State use:
+what networks of that system look at ([state-use](state-use.md), trained anew, seed by seed)."""
 
 
 def rows() -> list[list[str]]:
@@ -29,15 +40,25 @@ def rows() -> list[list[str]]:
 def _row(x: dict) -> list[str]:
     page = (PAGES / f"{x['page']}.md").read_text()
     preset = re.search(r"--preset (\w+)", page)
-    ours = list(re.search(x["words"][1], section(page, x["words"][0])).groups()) if "words" in x else []  # type: ignore[union-attr]
+    where, pattern = x.get("words", ("", ""))
+    ours = list(re.search(pattern, section(page, where) if where else page).groups())  # type: ignore[union-attr]
     ours += [_cell(page, *cell) for cell in x.get("cells", [])]
     size = x["run"][preset[1] if preset else "small"]
     link = f"[{x['system']}]({x['page']}.md)"
-    return [link, x["experiment"], x["size"], x["paper"], "; ".join(ours), size, x["why"] if size != x["size"] else ""]
+    why = x["why"] if size != x["size"] else ""
+    return [link, x["experiment"], x["size"], x["paper"], "; ".join(ours), size, why, _state_use(x.get("agent", ""))]
 
 
-def _cell(page: str, title: str, where: dict[str, str], column: str, nth: int = 0) -> str:
-    """A cell of the first table of a section that has the column; of several columns of one name the nth."""
+def _state_use(agent: str) -> str:
+    """What the page says of an agent's networks; "" where no network is meant."""
+    if not agent:
+        return ""
+    return _cell((PAGES / f"{STATE_USE}.md").read_text(), "Systems, trained anew", {"system": agent}, "state use")
+
+
+def _cell(page: str, title: str, where: dict[str, str], column: str, nth: int = 0, other: str = "") -> str:
+    """A cell of the first table of a section that has the column; of several columns of one name the nth; of another page."""
+    page = (PAGES / f"{other}.md").read_text() if other else page
     found = [x for x in tables(section(page, title)) if column in x[0]]
     if not found:
         raise InputError(f"section {title!r}: no column {column!r}")

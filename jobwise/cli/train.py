@@ -29,6 +29,7 @@ class Training:
     """Training: how long, how often and with what."""
 
     preset: Annotated[str, typer.Option("--preset", help="smoke (seconds), small (minutes), paper.")] = "small"
+    variant: Annotated[str, typer.Option("--variant", help="A variant of the system; cush: masks, small-steps, warm.")] = ""
     config: Annotated[Optional[str], typer.Option("--config", help="TOML file with keys to change.")] = None
     seeds: Annotated[int, typer.Option("--seeds", min=1, max=1000, help="Train N times; the best is kept.")] = 1
     seed: Annotated[Optional[int], typer.Option("--seed", min=0, max=2**30, help="Default: 0.")] = None
@@ -62,7 +63,7 @@ def train(
     """
     made = _checked(system, log, out, part.whole)
     w = None if log is None else open_log(log, part.procs, part.jobs, part.load, made)
-    settings = configure(system, w, training.preset)
+    settings = configure(system, w, training.preset, training.variant)
     own = _toml(training.config)
     for key in ("learner", "encoding"):  # tables add to the system's
         if isinstance(own.get(key), dict) and key in type(settings).model_fields:
@@ -129,7 +130,7 @@ def _checked(system: str, log: str | None, out: str, whole: bool) -> bool:
     if not out or "+" in out:
         raise InputError(f"--out {out!r}: a run folder needs a name, without '+', which separates the options of a policy")
     if f"{system}+" in names:
-        complain(f"{system} is the published agent; ours, which this name trained before 0.2, is {system}+", "note")
+        complain(f"{system} is the published agent; ours is {system}+", "note")
     return generates
 
 

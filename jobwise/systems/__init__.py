@@ -63,10 +63,11 @@ def config_of(policy: Any) -> Any:
     return imported(spec.config).of(policy)
 
 
-def configure(name: str, log: Workload | None, preset: str = "small") -> Any:
-    """Return the configuration of a system for a log: `smoke` runs in seconds, `small` in minutes, `paper` as published.
+def configure(name: str, log: Workload | None, preset: str = "small", variant: str = "") -> Any:
+    """Return the configuration of a system for a log: `smoke` runs in seconds, `small` in minutes, `paper` as published;
+    `variant`: changed as its table of variants says.
 
-    Raises InputError for an unknown system or preset.
+    Raises InputError for an unknown system, preset or variant.
     """
     row = system(name)
     if preset not in PRESETS:
@@ -77,4 +78,9 @@ def configure(name: str, log: Workload | None, preset: str = "small") -> Any:
     else:
         function = imported(row.configure)
     config = function(log, preset)
+    if variant:
+        table = imported(row.variants) if row.variants else {}
+        if variant not in table:
+            raise unknown(f"variant of {name}", variant, table) if table else InputError(f"{name} has no variants")
+        config = config.changed(**table[variant])
     return config if config.preset else config.changed(preset=preset)

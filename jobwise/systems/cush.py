@@ -40,6 +40,7 @@ MODULES = {  # what holds the two modules back: one thing after the other
     "warm start": WARM,
     "warm start, batch norm": WARM | {"norm": "batch"},
 }
+TRAINED = {"masks": MASKS, "small-steps": GROUP, "warm": WARM}  # of `jobwise train cush --variant`
 VARIANTS = {
     "joint": JOINT,
     "joint, PPO from scratch": JOINT | {"learner": PPO, "warm": 0},

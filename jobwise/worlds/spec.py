@@ -21,6 +21,7 @@ class SystemSpec:
     `configure`: where the function (log or None, preset) -> configuration is, "module:name"; `config.train(log, folder, …)`
     then makes the policies. `paper`: who published it; "": it is ours. `on_log`: it learns from a log; else its world
     generates jobs, and a log is taken where the configuration takes one. `needs`: packages that its training imports.
+    `variants`: where a table {name: changes of the configuration} is, "module:NAME".
     """
 
     name: str
@@ -28,6 +29,7 @@ class SystemSpec:
     paper: str = ""
     on_log: bool = True
     needs: tuple[str, ...] = LEARN
+    variants: str = ""
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from jobwise.learn.slots_config import SlotsConfig
 from jobwise.metrics import normalised_turnaround
 from jobwise.policies.names import load, resolve
 from jobwise.policies.networks import Forward
+from jobwise.systems import configure
 from jobwise.systems import cush as cush_system
 from jobwise.systems import deeprm as deeprm_system
 from jobwise.workload import workload
@@ -348,12 +349,19 @@ def test_commands(tmp_path, capsys):
     assert "jobwise evaluate" in told.out and "published" not in told.err
     toml.write_text("steps = 8\njobsets = 4\nruns = 2\nvalidation_jobsets = 3\niterations = 2\nvalidations = 1\n")
     assert run(["train", "deeprm", "--preset", "smoke", "--config", str(toml), "--out", out + "-published"]) == 0
-    assert "deeprm is the published agent; ours, which this name trained before 0.2, is deeprm+" in capsys.readouterr().err
+    assert "deeprm is the published agent; ours is deeprm+" in capsys.readouterr().err
     assert load(out + "-published").about["system"] == "deeprm" and load(out).about["system"] == "deeprm+"
     assert run(["evaluate", out, "--json", "-p", "sjf", "-p", "tetris"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found["policies"]) == {"sjf", "tetris", "run"} and found["best_rule"] in ("sjf", "tetris")
+    assert found["state_use"]["state_use"] in ("uses the state", "hardly", "not at all")
     whole = load(out)
+    with pytest.raises(InputError, match="did you mean warm"):
+        configure("cush", None, "smoke", "wram")
+    with pytest.raises(InputError, match="has no variants"):
+        configure("deeprm", None, "smoke", "warm")
+    warm = configure("cush", None, "smoke", "warm")
+    assert warm.warm == 8 and warm.masked and warm.norm == "group" and warm.system == "cush"
     replace(whole, about={"config": {"steps": -1}}).save(tmp_path / "damaged.safetensors")
     assert run(["evaluate", str(tmp_path / "damaged.safetensors")]) == 2
     assert "steps" in capsys.readouterr().err

@@ -1,6 +1,6 @@
 """Workflows that run commands of their own: CWL by cwltool, WDL by miniwdl, lists of commands; on processes of this machine.
 
-Modules: workflows/engine_runs.py, workflows/engines/cwl.py, workflows/engines/cwl_jobs.py, workflows/engines/desk.py,
+Modules: workflows/engine_runs.py, workflows/engines/containers.py, workflows/engines/cwl.py, workflows/engines/cwl_jobs.py, workflows/engines/desk.py,
 workflows/engines/lines.py, workflows/engines/wdl.py, workflows/processes.py, workloads/lines.py.
 """
 
@@ -18,6 +18,7 @@ from benchmarks import word_count
 from benchmarks.word_count import CWL, WDL, total
 from jobwise.cli import run
 from jobwise.slurm.client import SlurmError
+from jobwise.workflows.engines.containers import inside
 from jobwise.workflows.engines.desk import Asked, Desk, Stopped, requests, short
 from jobwise.workflows.processes import LocalProcesses
 from jobwise.workloads.source import open_workflow
@@ -181,7 +182,8 @@ NAMED = {"cwl": "the tool echo bare", "wdl": "task say", "1.wdl": "task say"}
 
 
 @pytest.mark.parametrize("kind", CONTAINED)
-def test_a_container_is_refused_or_said_to_be_done_without(tmp_path, kind, capsys):
+def test_a_container_is_refused_or_said_to_be_done_without(tmp_path, kind, capsys, monkeypatch):
+    monkeypatch.setattr("jobwise.workflows.engines.containers.RUNTIMES", {})  # wherever this is run
     file = tmp_path / f"w.{kind}"
     file.write_text(CONTAINED[kind])
     words = ["mars", "run", str(file), "--executor", "processes", "--state", str(tmp_path / "s"), "--poll", "0.05", "--json"]
@@ -190,6 +192,66 @@ def test_a_container_is_refused_or_said_to_be_done_without(tmp_path, kind, capsy
     assert run([*words, "--bare"]) == 0
     told = capsys.readouterr()
     assert json.loads(told.out)["done"] == 1 and f"{NAMED[kind]} asks for a container, and ran without one" in told.err
+
+
+STAND_INS = {  # option words with a value, and the one that ends them
+    "apptainer": ({"--bind", "--pwd"}, "--pwd"),
+    "podman": ({"--volume", "--workdir", "--device"}, "--workdir"),
+    "ch-run": ({"--bind", "--cd"}, "--cd"),
+}
+
+
+def stand_in(folder, name):
+    """A program that notes how it was called, and runs the command behind the image in the folder that it was told."""
+    valued, place = STAND_INS[name]
+    (folder / "bin").mkdir()
+    file = folder / "bin" / name
+    file.write_text(f"""#!{sys.executable}
+import os, sys
+words = sys.argv[1:]
+open({str(folder / "called")!r}, "a").write(repr(words) + chr(10))
+at = 0 if {name!r} == "ch-run" else 1
+while words[at].startswith("-"):
+    if words[at] == {place!r}:
+        os.chdir(words[at + 1])
+    at += 2 if words[at] in {sorted(valued)!r} else 1
+rest = words[at + 1 :]
+rest = rest[1:] if rest[0] == "--" else rest
+os.execvp(rest[0], rest)
+""")
+    file.chmod(0o755)
+    return str(folder / "bin")
+
+
+@pytest.mark.parametrize("kind", CONTAINED)
+@pytest.mark.parametrize("name", STAND_INS)
+def test_a_container_is_used_where_something_runs_one(tmp_path, kind, name, capsys, monkeypatch):
+    """The image of the task, its folders at their own paths, its command behind them; nothing is said of running bare."""
+    monkeypatch.setenv("PATH", f"{stand_in(tmp_path, name)}:{os.environ['PATH']}")
+    file = tmp_path / f"w.{kind}"
+    file.write_text(CONTAINED[kind])
+    words = ["mars", "run", str(file), "--executor", "processes", "--state", str(tmp_path / "s"), "--poll", "0.05", "--json"]
+    assert run(words) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["done"] == 1 and "without one" not in told.err
+    called = eval((tmp_path / "called").read_text().splitlines()[0])
+    image = "debian" if kind == "cwl" else "debian:12"
+    assert (f"docker://{image}" if name == "apptainer" else image) in called
+    assert any(f"{tmp_path / 's'}" in x and ":" in x for x in called)  # a folder of the run, at the same path inside
+
+
+def test_what_a_container_sees_and_its_environment(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "x").write_text("1")
+    (tmp_path / "task" / "out").mkdir(parents=True)
+    told = inside(
+        "podman", "debian", ["wc", "x"], str(tmp_path / "task" / "out"), [str(tmp_path / "data" / "x")], {"A": "1"}, 1
+    )
+    task, data = str(tmp_path / "task"), str(tmp_path / "data")
+    assert told[-4:] == ["env", "A=1", "wc", "x"] and told[told.index("debian") - 1] == f"{task}/out"
+    assert f"{task}:{task}" in told and f"{data}:{data}" in told and "nvidia.com/gpu=all" in told
+    own = inside("apptainer", "/images/a.sif", ["true"], str(tmp_path / "task" / "out"), [], {}, 1)
+    assert own[:3] == ["apptainer", "exec", "--nv"] and own[-2:] == ["/images/a.sif", "true"]
 
 
 def test_a_condition_leaves_out_what_it_excludes(tmp_path, capsys):

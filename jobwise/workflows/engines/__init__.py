@@ -21,7 +21,7 @@ ENGINES = {
     ".commands": "jobwise.workflows.engines.lines",
 }
 MOST_STAMPED = 10_000  # files of a folder
-BARE = "there are no containers here, --bare runs its command on the nodes as they are"
+BARE = "none of {} is installed here, --bare runs its command on the nodes as they are"
 
 
 @dataclass(frozen=True)

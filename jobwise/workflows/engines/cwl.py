@@ -1,7 +1,7 @@
 """CWL by cwltool's own job building: real command lines, staged files, expressions, scatter, conditionals. A desk runs them.
 
-Documents and the values of inputs are read and checked here; their tasks are in `cwl_jobs.py`. Containers are not used: tools
-that require one are refused, or run without; tools that only hint at one run on the nodes as they are.
+Documents and the values of inputs are read and checked here; their tasks are in `cwl_jobs.py`. Tools that require a container
+or hint at one run in it where there is a program for that (`containers.py`); else those that require one are refused.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from schema_salad.ref_resolver import Loader
 
 from jobwise.errors import InputError, in_a_line, plain, unknown
 from jobwise.workflows.engines import BARE, Outcome, log_to
+from jobwise.workflows.engines.containers import RUNTIMES, runtime
 from jobwise.workflows.engines.cwl_jobs import Tool, run
 from jobwise.workflows.engines.desk import Desk
 from jobwise.workloads.cwl import bounded
@@ -57,7 +58,8 @@ def prepared(path: Path, inputs: Path | None, folder: Path, bare: bool = False) 
         )
         tool = load_tool(path.resolve().as_uri(), loading)
         notes: list[str] = []
-        tool.visit(partial(_check, str(path), notes, bare))
+        program = "" if bare else runtime()
+        tool.visit(partial(_check, str(path), notes, bare, program))
         order = _order(inputs)
     except (SchemaSaladException, WorkflowException) as error:
         raise InputError(f"{path}: {in_a_line(error)}") from None
@@ -66,7 +68,7 @@ def prepared(path: Path, inputs: Path | None, folder: Path, bare: bool = False) 
             wanted = f"--inputs FILE with {name!r} is expected" if inputs is None else f"{inputs} does not say {name!r}"
             raise InputError(f"{path}: input {name!r} has no value: {wanted}")
     _fitting(tool, order, path if inputs is None else inputs, folder)
-    return partial(run, tool, order, folder, tuple(dict.fromkeys(notes)), bare)
+    return partial(run, tool, order, folder, tuple(dict.fromkeys(notes)), bare, program)
 
 
 def _fitting(tool: Process, order: dict[str, Any], where: Path, folder: Path) -> None:
@@ -93,8 +95,8 @@ def _make(toolpath_object: Any, loadingContext: LoadingContext) -> Process:
     return default_make_tool(toolpath_object, loadingContext)
 
 
-def _check(path: str, notes: list[str], bare: bool, tool: Any) -> None:
-    """Raises InputError for a process that cannot be run here."""
+def _check(path: str, notes: list[str], bare: bool, program: str, tool: Any) -> None:
+    """Raises InputError for a process that cannot be run here. `program`: what runs containers, "" for nothing."""
     name = shortname(tool.get("id", "")) or Path(path).name
     if name.startswith("_:"):  # it stands within a step, without a name
         command = tool.get("baseCommand") or ""
@@ -103,11 +105,20 @@ def _check(path: str, notes: list[str], bare: bool, tool: Any) -> None:
         raise InputError(f"{path}: {name} is an abstract Operation, which says no command")
     steps = [x for x in tool.get("steps") or [] if isinstance(x, dict)]
     for one in [r for x in (tool, *steps) for r in x.get("requirements") or []]:
-        if one["class"] == "DockerRequirement" and not bare:
-            raise InputError(f"{path}: {name} needs a container (DockerRequirement): {BARE}")
-        if one["class"] == "DockerRequirement":
+        if one["class"] == "SoftwareRequirement":
+            notes.append(f"{name} names the software that it needs (SoftwareRequirement): it must be on the nodes")
+        if one["class"] != "DockerRequirement":
+            continue
+        if bare:
             notes.append(f"{name} asks for a container, and ran without one (--bare)")
-    if any(one["class"] == "DockerRequirement" for one in tool.get("hints") or []):
+        elif not program:
+            raise InputError(f"{path}: {name} needs a container (DockerRequirement): {BARE.format(', '.join(RUNTIMES))}")
+        elif not (one.get("dockerPull") or one.get("dockerImageId")):
+            raise InputError(
+                f"{path}: {name} needs a container that is built or loaded; dockerPull or dockerImageId is run here"
+            )
+    hinted = any(one["class"] == "DockerRequirement" for one in tool.get("hints") or [])
+    if hinted and not program:
         notes.append("hints at containers are not followed: tools run on the nodes as they are")
 
 

@@ -28,6 +28,7 @@ from schema_salad.exceptions import SchemaSaladException
 from jobwise.errors import in_a_line, plain
 from jobwise.files import write_whole
 from jobwise.workflows.engines import Outcome, stamp
+from jobwise.workflows.engines.containers import inside
 from jobwise.workflows.engines.desk import Asked, Desk, Unprepared, digest
 
 MIB = 1.048576  # MB
@@ -35,12 +36,12 @@ RANDOM = re.compile(r"_:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # cwltool's
 
 
 class Context(RuntimeContext):
-    """Settings of a run of cwltool, with its desk; `bare`: it runs without containers; `problems`: reasons of failed tasks;
-    `flying`: the jobs that were asked for and have not ended."""
+    """Settings of a run of cwltool, with its desk; `bare`: it runs without containers; `program`: what runs them ("": nothing
+    does); `problems`: reasons of failed tasks; `flying`: the jobs that were asked for and have not ended."""
 
-    def __init__(self, desk: Desk, bare: bool, **settings: Any):
+    def __init__(self, desk: Desk, bare: bool, program: str, **settings: Any):
         super().__init__(settings)
-        self.desk, self.bare, self.problems, self.flying = desk, bare, list[str](), set[CwlJob]()
+        self.desk, self.bare, self.program, self.problems, self.flying = desk, bare, program, list[str](), set[CwlJob]()
 
 
 def _stamp(value: Any) -> list:
@@ -75,7 +76,7 @@ class Tool(CommandLineTool):
 
     def make_job_runner(self, runtimeContext: RuntimeContext) -> type[CommandLineJob]:
         """The class of its jobs. Raises UnsupportedRequirement where it needs a container."""
-        if not getattr(runtimeContext, "bare", False):
+        if not (getattr(runtimeContext, "bare", False) or getattr(runtimeContext, "program", "")):
             super().make_job_runner(runtimeContext)
         return CwlJob
 
@@ -93,24 +94,36 @@ class CwlJob(CommandLineJob):
         named = self.builder.get_requirement("ResourceRequirement")[0] or {}
         resources = self.builder.resources
         folder = Path(self.outdir).parent
+        gpus = int(resources.get("cudaDeviceCount", 0))
+        command, environment = self._contained([str(x) for x in self.command_line], dict(self.environment), gpus)
         task = Asked(
             key=folder.name,
             step=folder.name.rsplit("-", 1)[0],
-            command=[str(x) for x in self._mpi() + self.command_line],
+            command=[*self._mpi(), *command],
             folder=self.outdir,
             input=self._staged(self.stdin) if self.stdin else "",
             output=str(Path(self.outdir) / self.stdout) if self.stdout else "",
             errors=str(Path(self.outdir) / self.stderr) if self.stderr else "",
-            environment=dict(self.environment),
+            environment=environment,
             cores=max(math.ceil(resources["cores"]), self.mpi_procs or 1),
             memory=math.ceil(resources["ram"]) * MIB if {"ramMin", "ramMax"} & set(named) else 0.0,
-            gpus=int(resources.get("cudaDeviceCount", 0)),
+            gpus=gpus,
             seconds=float(self.timelimit or 0),
             prepare=self._prepare,
             is_success=lambda code: self._status(code) == "success",
         )
         self.context.desk.ask(task, self._ended)
         self.context.flying.add(self)
+
+    def _contained(self, command: list[str], environment: dict[str, str], gpus: int) -> tuple[list[str], dict[str, str]]:
+        """The command and its environment; in the container that its tool asks for, where something runs containers."""
+        asked = self.builder.get_requirement("DockerRequirement")[0] or {}
+        image = asked.get("dockerPull") or asked.get("dockerImageId")
+        if not (image and self.context.program):
+            return command, environment
+        mappers = [m for m in (self.pathmapper, self.generatemapper) if m is not None]
+        staged = [str(x.resolved) for m in mappers for _, x in m.items() if str(x.resolved).startswith("/")]
+        return inside(self.context.program, str(image), command, self.outdir, staged, environment, gpus), {}
 
     def _listing(self) -> Any:
         """Return the path mapper of the files of its initial working directory."""
@@ -199,15 +212,18 @@ class Executor(JobExecutor):
                 desk.check()
 
 
-def run(tool: Process, order: dict[str, Any], folder: Path, notes: tuple[str, ...], bare: bool, desk: Desk) -> Outcome:
-    """Run a process to its end; its outputs are copied into folder/outputs. Raises Stopped."""
+def run(
+    tool: Process, order: dict[str, Any], folder: Path, notes: tuple[str, ...], bare: bool, program: str, desk: Desk
+) -> Outcome:
+    """Run a process to its end; its outputs are copied into folder/outputs. `bare`, `program`: see `Context`. Raises
+    Stopped."""
     final, temporary = folder / "outputs", folder / "temporary"
     (folder / "outputs.json").unlink(missing_ok=True)
     for place in (final, temporary):
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
     context = Context(
-        desk, bare, basedir=str(folder), outdir=str(final), use_container=False, rm_tmpdir=False, move_outputs="copy",
+        desk, bare, program, basedir=str(folder), outdir=str(final), use_container=False, rm_tmpdir=False, move_outputs="copy",
         tmpdir_prefix=f"{temporary}/", tmp_outdir_prefix=f"{temporary}/", select_resources=least, compute_checksum=False,
         on_error="continue", workflow_job_step_name_callback=lambda step, order: shortname(step.id),
     )  # fmt: skip

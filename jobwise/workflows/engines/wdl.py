@@ -1,10 +1,10 @@
 """WDL by miniwdl's own task runtime: real commands, expressions, scatter, conditionals, outputs. A desk runs its tasks.
 
-miniwdl takes the class below as one more container backend, though there is no container: commands run on the nodes as they
-are, inputs are links in the task's folder. After a restart miniwdl begins anew in a folder of its own, asks for the same tasks,
-and the desk answers from its ledger, unless the document or the inputs have changed. Of `runtime` it reads cpu, memory,
-gpuCount, time_minutes, maxRetries, returnCodes, and the names of miniwdl-slurm: slurm_partition, slurm_account, slurm_qos,
-slurm_constraint.
+miniwdl takes the class below as one more container backend: commands run on the nodes as they are, or in the container that
+their task names (`containers.py`), with the same paths; inputs are links in the task's folder. After a restart miniwdl begins
+anew in a folder of its own, asks for the same tasks, and the desk answers from its ledger, unless the document or the inputs
+have changed. Of `runtime` it reads cpu, memory, gpuCount, time_minutes, maxRetries, returnCodes, docker or container, and the
+names of miniwdl-slurm: slurm_partition, slurm_account, slurm_qos, slurm_constraint.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from WDL.runtime.task_container import TaskContainer
 from jobwise.errors import InputError, in_a_line, plain, shown
 from jobwise.files import write_whole
 from jobwise.workflows.engines import BARE, Outcome, log_to, stamp
+from jobwise.workflows.engines.containers import RUNTIMES, inside, runtime
 from jobwise.workflows.engines.desk import Asked, Desk, Stopped, Unprepared, digest, is_zero, short
 from jobwise.workloads.wdl import document
 
@@ -37,6 +38,13 @@ MOST = 200  # tasks that miniwdl waits for at a time (its guideline)
 CONTAINERS = {"docker", "container"}  # keys of `runtime`
 OPTIONS = {f"slurm_{name}": f"--{name}" for name in ("partition", "account", "qos", "constraint")}
 _runs: dict[str, tuple[Desk, Path]] = {}  # the desk and the folder of each run, by the name in its configuration
+_programs: dict[str, str] = {}  # what runs containers in each run, by its folder
+
+
+def _first(value: Value.Base) -> str:
+    """The image of a `runtime`, or the first of several."""
+    chosen = value.value[0] if isinstance(value, Value.Array) and value.value else value
+    return str(chosen.value)
 
 
 class OnDesk(TaskContainer):
@@ -59,12 +67,15 @@ class OnDesk(TaskContainer):
         self.key = f"{name}-{cfg['jobwise']['digest']}"
         self.step = re.sub(r"(-\d+)+$", "", run_id.removeprefix("call-"))
         self.more: dict[str, Any] = {}
+        self.image, self.program = "", _programs.get(str(folder), "")
         self.host_dir = self.container_dir = str(folder / "tasks" / self.key)
         Path(self.host_work_dir()).mkdir(parents=True, exist_ok=True)
 
     def process_runtime(self, logger: logging.Logger, runtime_eval: dict[str, Value.Base]) -> None:
         """Read what a task's `runtime` says, and leave repeating it to the desk."""
         super().process_runtime(logger, runtime_eval)
+        images = [_first(runtime_eval[k]) for k in ("container", "docker") if k in runtime_eval]
+        self.image = images[0] if images else ""
         tries = [self.runtime_values.pop(k, 0) for k in ("maxRetries", "preemptible")]
         number = {k: runtime_eval[k].value for k in ("gpuCount", "time_minutes") if k in runtime_eval}
         options = [f"{o}={runtime_eval[k].value}" for k, o in OPTIONS.items() if k in runtime_eval]
@@ -92,9 +103,14 @@ class OnDesk(TaskContainer):
                 raise Unprepared(f"{error.strerror}: {error.filename}") from None
 
         values = self.runtime_values
+        lines, environment = ["bash", str(Path(self.host_dir) / "command")], dict(values.get("env", {}))
+        if self.image and self.program:
+            gpus = self.more.get("gpus", 0)
+            lines = inside(self.program, self.image, lines, str(work), self.input_path_map, environment, gpus)
+            environment = {}
         task = Asked(
-            key=self.key, step=self.step, command=["bash", str(Path(self.host_dir) / "command")], folder=str(work),
-            output=self.host_stdout_txt(), errors=self.host_stderr_txt(), environment=dict(values.get("env", {})),
+            key=self.key, step=self.step, command=lines, folder=str(work),
+            output=self.host_stdout_txt(), errors=self.host_stderr_txt(), environment=environment,
             cores=int(values.get("cpu", 1)), memory=values.get("memory_reservation", 0) / 1e6, prepare=prepare,
             is_success=self.success_exit_code if "returnCodes" in values else is_zero, **self.more,
         )  # fmt: skip
@@ -121,9 +137,12 @@ def prepared(path: Path, inputs: Path | None, folder: Path, bare: bool = False) 
     if workflow is None:
         raise InputError(f"{path}: has no workflow; only tasks")
     contained = sorted({task.name for task in _tasks(workflow) if CONTAINERS & set(task.runtime)})
-    if contained and not bare:
-        raise InputError(f"{path}: task {shown(contained)} asks for a container (runtime: docker or container): {BARE}")
-    notes = tuple(f"task {name} asks for a container, and ran without one (--bare)" for name in contained)
+    program = "" if bare else runtime()
+    if contained and not bare and not program:
+        what = f"task {shown(contained)} asks for a container (runtime: docker or container)"
+        raise InputError(f"{path}: {what}: {BARE.format(', '.join(RUNTIMES))}")
+    notes = tuple(f"task {name} asks for a container, and ran without one (--bare)" for name in contained if bare)
+    _programs[str(folder)] = program
     values = _values(inputs)
     try:
         bound = WDL.values_from_json(values, workflow.available_inputs, workflow.required_inputs, workflow.name)

@@ -12,7 +12,13 @@ SPEC = WorldSpec(
     systems=(
         SystemSpec("deeprm", "jobwise.systems.deeprm:configure", "Mao et al., HotNets'16", on_log=False),
         SystemSpec("deeprm+", "jobwise.systems.deeprm:ours", on_log=False),
-        SystemSpec("cush", "jobwise.systems.cush:configure", "Domeniconi et al., DRL4KDD'19", on_log=False),
+        SystemSpec(
+            "cush",
+            "jobwise.systems.cush:configure",
+            "Domeniconi et al., DRL4KDD'19",
+            on_log=False,
+            variants="jobwise.systems.cush:TRAINED",
+        ),
         SystemSpec("cush+", "jobwise.systems.cush:ours", on_log=False),
     ),
     generated=dict.fromkeys(("deeprm", "cush"), "jobwise.workloads.made:slots"),
