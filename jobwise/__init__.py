@@ -47,7 +47,7 @@ _WHERE = {
     "Record": "record",
     "Simulation": "sim.simulation",
     "compare": "compare",
-    "probe": "compare.probe",
+    "probe": "learn.probe",
     "as_policy": "worlds.window.policy",
     "workers": "parallel",
     "ListScheduler": "policies.list_scheduler",

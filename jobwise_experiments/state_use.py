@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jobwise.compare.intervals import crossed, in_blocks
-from jobwise.compare.probe import StateUse, probe
+from jobwise.learn.probe import StateUse, probe
 from jobwise.errors import InputError
 from jobwise.policies.names import resolve
 from jobwise.policies.neural import NeuralPolicy

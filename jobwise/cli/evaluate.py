@@ -16,7 +16,7 @@ from jobwise.cli.tables import show
 from jobwise.compare.against import against, to_dict
 from jobwise.compare.baselines import rules
 from jobwise.compare.origins import origins
-from jobwise.compare.probe import probe
+from jobwise.learn.probe import probe
 from jobwise.compare.procedure import both_ways
 from jobwise.errors import InputError
 from jobwise.learn.judged import on_jobsets

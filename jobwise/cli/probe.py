@@ -9,8 +9,8 @@ import typer
 from jobwise.cli.options import LOG_HELP, Jobs, Json, Policy, Procs, Seed, in_slots, open_log
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_json, print_table, say
-from jobwise.compare.probe import EXPLAINED
-from jobwise.compare.probe import probe as probed
+from jobwise.learn.probe import EXPLAINED
+from jobwise.learn.probe import probe as probed
 from jobwise.policies.names import resolve
 
 

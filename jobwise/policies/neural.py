@@ -22,7 +22,7 @@ from jobwise.worlds import World
 
 
 class Lens:
-    """What stands between the world and a policy's network (`jobwise.compare.probe`): here, clear glass."""
+    """What stands between the world and a policy's network (`jobwise.learn.probe`): here, clear glass."""
 
     def show(self, world: Any, encoder: Any, out: np.ndarray, shown: np.ndarray) -> None:
         """Fill `shown` [E, …], which the network sees, where `out` is what the encoder says of the world."""

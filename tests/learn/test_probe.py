@@ -1,6 +1,6 @@
 """State use: planted policies that look at nothing, at one thing, at everything.
 
-Modules: compare/probe.py, cli/probe.py.
+Modules: learn/probe.py, cli/probe.py.
 """
 
 import json
@@ -11,7 +11,7 @@ import pytest
 
 import jobwise as jw
 from jobwise.cli.main import run as cli
-from jobwise.compare.probe import HARDLY, NOT, USES, probe
+from jobwise.learn.probe import HARDLY, NOT, USES, probe
 from jobwise.errors import InputError
 from jobwise.policies.networks import Constant, Forward
 from jobwise.worlds.window.encoders import make
