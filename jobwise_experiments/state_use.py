@@ -14,9 +14,7 @@ import numpy as np
 
 from jobwise.compare.intervals import crossed, in_blocks
 from jobwise.learn.probe import StateUse, probe
-from jobwise.errors import InputError
 from jobwise.policies.names import resolve
-from jobwise.policies.neural import NeuralPolicy
 from jobwise.policies.zoo import PREFIX, cards
 from jobwise.report.sections import Section
 from jobwise.systems import configure, system
@@ -72,7 +70,7 @@ def zoo(s: Study) -> Section:
 
     def one(name: str, log: str) -> dict:
         policy = resolve(PREFIX + name)
-        if not isinstance(policy, NeuralPolicy):
+        if not policy.looks:
             return {}
         return _kept(probe(policy, None if policy.jobsets else read_log(s.logs, log)))
 
@@ -89,8 +87,6 @@ def _uses(s: Study, name: str) -> list[dict]:
 
     def one(k: int) -> dict:
         policy = s.train(configure(name, log, s.preset), log, f"{name}-{k}", k)
-        if not isinstance(policy, NeuralPolicy):
-            raise InputError(f"{name} trains no network")
         return _kept(probe(policy, log))
 
     return [s.piece(f"{name}-{k}", one, k) for k in range(s.seeds)]

@@ -300,24 +300,24 @@ def test_functions_say_what_they_take_and_return():
 
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
     "top": 2330,
-    "cli": 4620,
+    "cli": 4670,
     "compare": 1700,
     "compiled": 550,
     "forecast": 1100,
-    "learn": 4610,
+    "learn": 5080,
     "live": 3450,
     "parallel": 800,
-    "policies": 2800,
+    "policies": 2850,
     "report": 1650,
     "sim": 9510,
     "slurm": 5_720,
     "starts": 800,
     "streaming": 350,
-    "systems": 1600,
+    "systems": 1640,
     "telemetry": 1000,
-    "workflows": 2200,
+    "workflows": 2290,
     "workloads": 4640,
-    "worlds": 7400,
+    "worlds": 7560,
 }
 
 

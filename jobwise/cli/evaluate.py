@@ -16,12 +16,11 @@ from jobwise.cli.tables import show
 from jobwise.compare.against import against, to_dict
 from jobwise.compare.baselines import rules
 from jobwise.compare.origins import origins
-from jobwise.learn.probe import probe
 from jobwise.compare.procedure import both_ways
 from jobwise.errors import InputError
 from jobwise.learn.judged import on_jobsets
+from jobwise.learn.probe import probe
 from jobwise.policies.names import resolve_trained
-from jobwise.policies.neural import NeuralPolicy
 from jobwise.report.comparison import result
 from jobwise.report.jobsets import of_jobsets
 from jobwise.report.origins import of_origins
@@ -103,7 +102,7 @@ def evaluate(
     answered = _on_jobsets if trained.jobsets else _on_log if judging.origins is None else _at_origins
     with parallel.workers():
         answer = answered(asked)
-    if isinstance(trained, NeuralPolicy):
+    if trained.looks:
         answer = _with_state_use(answer, asked)
     show(answer.naming(LOG=log, RUN=run), output.as_json, report)
 

@@ -18,14 +18,16 @@ import numpy as np
 from jobwise.compare import windows
 from jobwise.compare.intervals import Effect
 from jobwise.errors import InputError, Unfinished
+from jobwise.extensions import imported
 from jobwise.learn.judged import change
+from jobwise.policies.names import resolve
 from jobwise.policies.networks import Constant, Forward
 from jobwise.policies.neural import Lens, NeuralPolicy
 from jobwise.simulate import simulate_many
-from jobwise.systems import config_of
 from jobwise.workload import Workload
 from jobwise.workloads.jobsets import TEST
 from jobwise.workloads.transform import unseen
+from jobwise.worlds.spec import worlds
 
 USES, HARDLY, NOT = "uses the state", "hardly", "not at all"
 WINDOW_JOBS, WINDOWS = 256, 64  # jobs of a window; windows at most
@@ -272,7 +274,7 @@ def _on_log(log: Workload) -> tuple[list[Workload], Score, str, str]:
 
 def _on_jobsets(policy: NeuralPolicy, log: Workload | None, seed: int) -> tuple[list[Workload], Score, str, str]:
     """The same of whole jobsets, drawn or cut as those that it was trained on."""
-    config = config_of(policy)
+    config: Any = imported(worlds()[policy.spec].config).of(policy)
     config.checked_log(log, policy.label)
     sets = config.sets(TEST, JOBSETS, log)
 
@@ -315,10 +317,8 @@ def probe(
     InputError
         The policy is no network, or cannot schedule the log.
     """
-    from jobwise.policies.names import resolve
-
     chosen: Any = resolve(policy)
-    if not isinstance(chosen, NeuralPolicy):
+    if not chosen.looks:
         raise InputError(f"policy {chosen.name} is no network: it ranks by a formula, and has no state to be shown")
     if log is None and not chosen.jobsets:
         raise InputError(f"on which log? policy {chosen.name} schedules logs")

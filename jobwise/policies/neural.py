@@ -41,6 +41,8 @@ class NeuralPolicy(Chooser):
     stands between the world and the network.
     """
 
+    looks = True
+
     networks: Any  # one Forward or several; a tuple of them after the beginning
     encoder: Any
     world: Any

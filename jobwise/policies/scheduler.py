@@ -20,8 +20,8 @@ class Scheduler:
     `single_events`: it decides after every single event; `chooses`: its replay tells `after` of every round of choices;
     `limit`: rows after the last arrival after which its replay is cut; `spec`: the name of its world; `jobsets`: it plays whole
     jobsets, in rows of time; `on_nodes`: it sees the processors of a pool as equal nodes; `moves_jobs`: it may move running
-    jobs (None: it is not for GPUs); `order`: what ranks its jobs; `on_site`: a method
-    (cluster, jobs [J], past [K]) -> its compiled loop on a site.
+    jobs (None: it is not for GPUs); `order`: what ranks its jobs; `looks`: it is a network, which decides by what an encoder
+    shows it; `on_site`: a method (cluster, jobs [J], past [K]) -> its compiled loop on a site.
     """
 
     name: Any = ""
@@ -35,6 +35,7 @@ class Scheduler:
     on_nodes = False
     moves_jobs: Any = None
     order: Any = None
+    looks: Any = False
     on_site: Any = None
 
     def check(self, cluster: Cluster) -> None:

@@ -1,6 +1,6 @@
 """State use: planted policies that look at nothing, at one thing, at everything.
 
-Modules: learn/probe.py, cli/probe.py.
+Modules: cli/probe.py, learn/probe.py.
 """
 
 import json
@@ -11,8 +11,8 @@ import pytest
 
 import jobwise as jw
 from jobwise.cli.main import run as cli
-from jobwise.learn.probe import HARDLY, NOT, USES, probe
 from jobwise.errors import InputError
+from jobwise.learn.probe import HARDLY, NOT, USES, probe
 from jobwise.policies.networks import Constant, Forward
 from jobwise.worlds.window.encoders import make
 from jobwise.worlds.window.settings import WindowSettings

@@ -1,6 +1,6 @@
 """Stable-Baselines3 on the native batch, and agents of others as schedulers.
 
-Modules: learn/sb3.py, worlds/window/policy.py (as_policy).
+Modules: learn/sb3.py, worlds/window/policy.py.
 """
 
 import numpy as np

@@ -46,7 +46,7 @@ def inside(
     """Return the words that run a command in a container of `image`, in `folder`, with its environment; it sees that folder and
     the folders in which `files` really are."""
     own = Path(folder).absolute().parent
-    seen = {str(own), str(own.resolve()), *(str(Path(x).resolve().parent) for x in files)}
-    binds = [p for p in sorted(seen) if not any(q != p and Path(p).is_relative_to(q) for q in seen)]
+    places = {str(own), str(own.resolve()), *(str(Path(x).resolve().parent) for x in files)}
+    binds = [p for p in sorted(places) if not any(q != p and Path(p).is_relative_to(q) for q in places)]
     values = [f"{k}={v}" for k, v in sorted(environment.items())]
     return [program, *RUNTIMES[program](image, folder, binds, gpus), *(["env", *values] if values else []), *command]
