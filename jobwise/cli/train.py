@@ -15,6 +15,7 @@ from jobwise.cli.options import LOG_HELP, Executor, Json, needs, open_log
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import complain, print_json, say
 from jobwise.errors import InputError, Interrupted
+from jobwise.learn.run_settings import processes
 from jobwise.policies.files import short
 from jobwise.systems import configure, published, systems
 from jobwise.systems import system as row_of
@@ -129,7 +130,7 @@ def _checked(system: str, log: str | None, out: str, whole: bool) -> bool:
         raise InputError(f"{system} takes a log as it is: --procs, --jobs and --load are for the others")
     if not out or "+" in out:
         raise InputError(f"--out {out!r}: a run folder needs a name, without '+', which separates the options of a policy")
-    if f"{system}+" in names:
+    if f"{system}+" in names and processes() == 1:
         complain(f"{system} is the published agent; ours is {system}+", "note")
     return generates
 

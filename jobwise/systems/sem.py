@@ -68,7 +68,7 @@ def _taught(c: Config, name: str, preset: str) -> Config:
         loads=[1.0, 1.3],
         warm={"smoke": 5, "small": 8000, "paper": 8000}[preset],
         warm_rule="saf",
-        choices={"smoke": 1_000, "small": 500_000, "paper": 2_000_000}[preset],
+        choices={"smoke": 1_000, "small": 2_000_000, "paper": 2_000_000}[preset],
         episodes=None,
         validations={"smoke": 2, "small": 10, "paper": 20}[preset],
         validation_windows={"smoke": 2, "small": 32, "paper": 32}[preset],
