@@ -6,6 +6,7 @@ shows why REINFORCE as SEM and DRAS have it learns so little: what its advantage
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from functools import partial
 from typing import Any
@@ -76,9 +77,8 @@ def zoo(s: Study) -> Section:
 
     rows = [(name, s.piece(f"zoo-{name}", one, name, card.log)) for name, card in cards().items()]
     shown = rows[-2:] if s.smoke else rows
-    return s.section(
-        "Policies that come trained", [_row(n, [x]) for n, x in shown if x], left=[n for n, x in shown if not x] or "none"
-    )
+    left = ", ".join(n for n, x in shown if not x) or "none"
+    return s.section("Policies that come trained", [_row(n, [x]) for n, x in shown if x], left=left)
 
 
 def _uses(s: Study, name: str) -> list[dict]:
@@ -99,9 +99,14 @@ def trained(s: Study, name: str) -> list[Section]:
 
 
 def summary(s: Study) -> Section:
-    """All systems that have been probed, one row each."""
-    names = [n for n in (*ON_LOGS, *ON_JOBSETS) if (s.out / "pieces" / f"{n}-0.json").is_file()]
-    return s.section("Systems, trained anew", [_row(n, _uses(s, n)) for n in names], log=LOG)
+    """All systems that have been probed, one row each, with the seeds that are there."""
+    rows = []
+    for name in (*ON_LOGS, *ON_JOBSETS):
+        files = sorted((s.out / "pieces").glob(f"{name}-[0-9]*.json"))
+        if files:
+            name, *cells = _row(name, [json.loads(file.read_text()) for file in files])
+            rows.append([name, len(files), *cells])
+    return s.section("Systems, trained anew", rows, log=LOG)
 
 
 def advantages(s: Study) -> Section:
