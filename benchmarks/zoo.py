@@ -12,6 +12,7 @@ import argparse
 import json
 import shutil
 import sys
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,8 @@ from benchmarks.markdown import table
 from jobwise.compare.intervals import Effect
 from jobwise.compare.procedure import compare
 from jobwise.learn.judged import on_jobsets
-from jobwise.policies.names import load
+from jobwise.learn.probe import probe
+from jobwise.policies.names import load, resolve
 from jobwise.policies.zoo import FOLDER
 from jobwise.report.sections import made
 from jobwise.systems import configure
@@ -116,8 +118,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("logs", type=Path)
     parser.add_argument("--out", type=Path, default=Path("runs/zoo"), help="run folders")
+    parser.add_argument("--probe", action="store_true", help="write the state use of what is there, and nothing else")
     parser.add_argument("--only", nargs="*", help="names of members that are trained, and nothing else done")
     asked = parser.parse_args()
+    if asked.probe:
+        probed(asked.logs)
+        return
     asked.out.mkdir(parents=True, exist_ok=True)
     for m in MEMBERS:
         if not asked.only or m.name in asked.only:
@@ -132,11 +138,37 @@ def main() -> None:
     results = {m.name: matrix[k][3 + k] + f" against {REFERENCE} on later jobs of {m.log}" for k, m in enumerate(on_logs)}
     results |= {m.name: f"{e.text('+.1%')} against {rule} on {SETS} jobsets" for m, at, rule, e in grids if m is at}
     stamp = made("python -m benchmarks.zoo FOLDER")  # before the checkout has what is written now
-    write(abouts, results, asked.out, stamp)
+    write(abouts, results, asked.logs, asked.out, stamp)
     page(on_logs, matrix, grids, stamp)
 
 
-def write(abouts: dict[str, dict], results: dict[str, str], out: Path, stamp: str) -> None:
+def state_use(m: Member, logs: Path) -> str:
+    """Say whether a policy of the zoo uses the state that it is shown, on jobs that it has not seen."""
+    policy = resolve(f"zoo:{m.name}")
+    if not policy.looks:
+        return "no network: it ranks by a formula"
+    print(f"zoo: probing {m.name}", file=sys.stderr, flush=True)
+    use = probe(policy, m.jobs(logs))
+    other, twin = use.exchanged[""].text(), use.against_twin.text()
+    return f"{use.word}: states of other moments {other}, against its best constant twin ({use.twin}) {twin}"
+
+
+def probed(logs: Path) -> None:
+    """Probe the policies that are in the zoo, and write what that says into their cards."""
+    file = FOLDER / "cards.toml"
+    stamp = file.read_text().partition("\n")[0]
+    lines = [stamp]
+    for name, card in tomllib.loads(file.read_text()).items():
+        (m,) = (m for m in MEMBERS if m.name == name)
+        card = {k: v for k, v in card.items() if k != "state_use"}
+        at = list(card).index("result") + 1
+        entries = list(card.items())
+        entries.insert(at, ("state_use", state_use(m, logs)))
+        lines += ["", f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in entries)]
+    file.write_text("\n".join(lines) + "\n")
+
+
+def write(abouts: dict[str, dict], results: dict[str, str], logs: Path, out: Path, stamp: str) -> None:
     """Write the policies and their cards."""
     FOLDER.mkdir(exist_ok=True)
     cards = [f"# {stamp}"]
@@ -152,6 +184,7 @@ def write(abouts: dict[str, dict], results: dict[str, str], out: Path, stamp: st
             "jobs": f"the first {SEEN:.0%}" if m.log else f"jobsets of {m.system}{changes}",
             "training": f"jobwise train {named} --preset {m.preset}, seed 0, {about['choices']:,} choices",
             "result": results[m.name],
+            "state_use": state_use(m, logs),
             "limits": LIMITS[m.world],
             "licence": m.licence,
         }

@@ -17,7 +17,7 @@ PREFIX = "zoo:"
 
 class Card(NamedTuple):
     """The card of a policy. `world`: where it decides; `log`: what it was trained on, and `jobs`; `result`: on unseen jobs;
-    `limits`: what it was not trained for; `licence`: of the log."""
+    `state_use`: whether it uses the state that it is shown; `limits`: what it was not trained for; `licence`: of the log."""
 
     world: str
     system: str
@@ -25,6 +25,7 @@ class Card(NamedTuple):
     jobs: str
     training: str
     result: str
+    state_use: str
     limits: str
     licence: str
 
@@ -33,7 +34,7 @@ class Card(NamedTuple):
 def cards() -> dict[str, Card]:
     """Return the cards by name."""
     file = FOLDER / "cards.toml"
-    return {name: Card(**x) for name, x in tomllib.loads(file.read_text()).items()} if file.exists() else {}
+    return {name: Card(**{"state_use": ""} | x) for name, x in tomllib.loads(file.read_text()).items()} if file.exists() else {}
 
 
 def file_of(name: str) -> Path:
