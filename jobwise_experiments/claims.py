@@ -53,7 +53,9 @@ def _state_use(agent: str) -> str:
     """What the page says of an agent's networks; "" where no network is meant."""
     if not agent:
         return ""
-    return _cell((PAGES / f"{STATE_USE}.md").read_text(), "Systems, trained anew", {"system": agent}, "state use")
+    head, *lines = tables(section((PAGES / f"{STATE_USE}.md").read_text(), "Systems, trained anew"))[0]
+    words = [x[head.index("state use")] for x in lines if x[0] == agent]
+    return words[0] if words else "not probed"
 
 
 def _cell(page: str, title: str, where: dict[str, str], column: str, nth: int = 0, other: str = "") -> str:
