@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from jobwise.compare.intervals import crossed, in_blocks
+from jobwise.compare.intervals import Effect, crossed, in_blocks
 from jobwise.learn.probe import StateUse, probe
 from jobwise.policies.names import resolve
 from jobwise.policies.zoo import PREFIX, cards
+from jobwise.report.figures import forest
 from jobwise.report.sections import Section
 from jobwise.systems import configure, system
 from jobwise.workloads.transform import first
@@ -41,6 +42,12 @@ BATCHES = 200  # of ten choices, whose advantages are looked at
 REWARDS = {"dras": "DRAS's, SEM's for Theta", "datastar": "SEM's for DataStar", "bounded_slowdown": "bounded slowdown"}
 
 
+SIDES = {  # changes of the score that are told: ours, against
+    "shown states of other moments": ("exchanged", "own"),
+    "against its best constant twin": ("own", "twin"),
+}
+
+
 def study(s: Study) -> list[Section]:
     """The zoo, every system with every seed, and where the advantages of REINFORCE come from."""
     return s.parts(zoo, *(partial(trained, name=name) for name in (*ON_LOGS, *ON_JOBSETS)), summary, advantages)
@@ -51,21 +58,23 @@ def _kept(use: StateUse) -> dict[str, Any]:
     return use.to_dict() | {"sentence": use.sentence(), "in_time": "windows" in use.on}
 
 
+def _change(uses: list[dict], ours: str, base: str) -> Effect | None:
+    """The change of the score over seeds and jobs; None where one side leaves jobs waiting for ever."""
+    d = [np.log(np.asarray(u["scores"][ours]) / np.asarray(u["scores"][base])) for u in uses]
+    if not all(np.isfinite(x).all() for x in d):
+        return None
+    return crossed(np.array([in_blocks(x) if u["in_time"] else x for x, u in zip(d, uses, strict=True)]))
+
+
 def _row(name: str, uses: list[dict]) -> list:
     """The row of a policy, or of a system with several seeds."""
-
-    def change(ours: str, base: str) -> str:
-        d = [np.log(np.asarray(u["scores"][ours]) / np.asarray(u["scores"][base])) for u in uses]
-        if not all(np.isfinite(x).all() for x in d):
-            return "leaves jobs waiting for ever"
-        return crossed(np.array([in_blocks(x) if u["in_time"] else x for x, u in zip(d, uses, strict=True)])).text()
-
     words = Counter(u["state_use"] for u in uses)
     word = uses[0]["state_use"] if len(uses) == 1 else ", ".join(f"{n} {w}" for w, n in words.items())
     mean = {k: float(np.mean([u[k] for u in uses])) for k in ("decisions", "states", "agreement", "entropy")}
     twin = Counter(u["twin"] for u in uses).most_common(1)[0][0]
-    both = [change("exchanged", "own"), change("own", "twin"), twin]
-    return [name, word, mean["decisions"], mean["states"], mean["agreement"], mean["entropy"], *both]
+    both = [_change(uses, *sides) for sides in SIDES.values()]
+    cells = [e.text() if e else "leaves jobs waiting for ever" for e in both]
+    return [name, word, mean["decisions"], mean["states"], mean["agreement"], mean["entropy"], *cells, twin]
 
 
 def zoo(s: Study) -> Section:
@@ -102,13 +111,13 @@ def trained(s: Study, name: str) -> list[Section]:
 
 def summary(s: Study) -> Section:
     """All systems that have been probed, one row each, with the seeds that are there."""
-    rows = []
+    uses: dict[str, list[dict]] = {}
     for name in (*ON_LOGS, *ON_JOBSETS):
-        files = sorted((s.out / "pieces").glob(f"{name}-[0-9]*.json"))
-        if files:
-            name, *cells = _row(name, [json.loads(file.read_text()) for file in files])
-            rows.append([name, len(files), *cells])
-    return s.section("Systems, trained anew", rows, log=LOG)
+        if files := sorted((s.out / "pieces").glob(f"{name}-[0-9]*.json")):
+            uses[name] = [json.loads(file.read_text()) for file in files]
+    rows = [[name, len(x), *_row(name, x)[1:]] for name, x in uses.items()]
+    drawn = {side: {n: e for n, x in uses.items() if (e := _change(x, *sides))} for side, sides in SIDES.items()}
+    return s.section("Systems, trained anew", rows, figures=[forest(drawn, "change of the score; small is good")], log=LOG)
 
 
 def advantages(s: Study) -> Section:
