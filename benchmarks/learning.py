@@ -50,6 +50,35 @@ def environments(w: jw.Workload) -> list[list[str]]:
     return rows
 
 
+def stable(w: jw.Workload) -> list[list[str]]:
+    """Steps a second of a `VecEnv` of Stable-Baselines3, random valid actions, windows of 256 jobs, encoder `rls`: the native
+    batch of 256, and 16 single environments in a `DummyVecEnv`."""
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    from jobwise.learn.env import WindowEnv, WindowVectorEnv
+    from jobwise.learn.sb3 import StableVecEnv
+
+    made = {
+        "`StableVecEnv`, 256 simulations": (StableVecEnv(WindowVectorEnv(256, w, jobs=256, threads=1)), 256, 400),
+        "`DummyVecEnv`, 16 single environments": (DummyVecEnv([lambda: WindowEnv(w, jobs=256)] * 16), 16, 100),
+    }
+    rows = []
+    for name, (envs, E, rounds) in made.items():
+        envs.reset()
+        rng, found = np.random.default_rng(0), []
+        for run in range(RUNS + 1):
+            begin = time.perf_counter()
+            for _ in range(rounds):
+                masks = np.stack(envs.env_method("action_masks")).reshape(E, -1)
+                envs.step((rng.random(masks.shape) * masks).argmax(axis=1))
+            if run:
+                found.append(E * rounds / (time.perf_counter() - begin))
+        rows.append([f"{name}, steps a second", f"{np.median(found):,.0f}"])
+        print(rows[-1], flush=True)
+        envs.close()
+    return rows
+
+
 def training(w: jw.Workload, choices: int) -> str:
     """Choices a second of `jobwise train perjob`, everything included."""
     from jobwise.learn.run import train
@@ -112,5 +141,6 @@ def learning(folder: Path, quick: bool, table) -> str:
     path = folder / "SDSC-SP2-1998-4.2-cln.swf.gz"
     long = jw.read_swf(path) if path.exists() else jw.lublin(54_000, 128, seed=0, load=0.85)
     rows.append([f"{long.name}, {len(long):,} jobs, replayed with a per-job network", replay(long)])
+    rows += stable(w)
     rows.append(["one choice among 128 jobs, torch-free (encode, network, argmax)", one_choice(w)])
     return "\n".join([*parts, table("Learning", "Two cores; medians.", ["what", "here"], rows)])
