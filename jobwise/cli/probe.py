@@ -25,7 +25,7 @@ def probe(
     """Does a trained network use the state that it is shown, or would a constant answer do as well?
 
     Examples:
-        jobwise probe runs/mine log.swf.gz
+        jobwise probe runs/network log.swf.gz
         jobwise probe zoo:slots
     """
     trained = resolve(policy)
