@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
@@ -27,6 +28,7 @@ from jobwise.report.origins import of_origins
 from jobwise.report.result import Result
 from jobwise.systems import config_of
 from jobwise.systems.search import SearchConfig
+from jobwise.workload import Workload
 from jobwise.workloads.jobsets import TEST
 from jobwise.workloads.transform import SEEN, unseen
 
@@ -64,6 +66,13 @@ class Question:
     part: LogPart
     seed: int
     quiet: bool
+
+    @cached_property
+    def workload(self) -> Workload | None:
+        """The log, read once: it may be standard input. None: jobs are generated."""
+        if self.log is None:
+            return None
+        return open_log(self.log, self.part.procs, self.part.jobs, self.part.load, self.policy.on_nodes)
 
 
 @grouped
@@ -108,25 +117,23 @@ def evaluate(
 
 
 def _with_state_use(answer: Result, asked: Question) -> Result:
-    """The same answer, and how much the network depends on the state that it is shown."""
-    w = (
-        None
-        if asked.log is None
-        else open_log(asked.log, asked.part.procs, asked.part.jobs, asked.part.load, asked.policy.on_nodes)
-    )
-    with progress("playing with states of other moments") as step:
-        use = probe(asked.policy, w, seed=asked.seed, progress=step)
+    """The same answer, and how much the network depends on the state that it is shown; or why that is not known."""
+    try:
+        with progress("playing with states of other moments") as step:
+            use = probe(asked.policy, asked.workload, seed=asked.seed, progress=step)
+        sentence, numbers = use.sentence(), use.to_dict()
+    except InputError as error:
+        sentence, numbers = f"Whether it uses the state is not known: {error}.", None
     data = answer.data() if callable(answer.data) else answer.data
-    return replace(answer, after=[*answer.after, use.sentence()], data=data | {"state_use": use.to_dict()})
+    return replace(answer, answer=[*answer.answer, sentence], data=data | {"state_use": numbers})
 
 
 def _jobs(asked: Question) -> tuple[Any, list[str], dict]:
     """(the log, names of rules, settings of comparisons). Raises InputError."""
-    if asked.log is None:
+    w, judging = asked.workload, asked.judging
+    if w is None:
         raise InputError(f"on which log? jobwise evaluate {asked.run} LOG")
-    judging = asked.judging
     names = asked.rules or rules(asked.policy)
-    w = open_log(asked.log, asked.part.procs, asked.part.jobs, asked.part.load)
     if len(w if judging.whole else unseen(w)) < 8:
         raise InputError(f"{w.name}: {len(unseen(w))} unseen jobs are too few to compare anything on")
     if not asked.quiet:
@@ -184,6 +191,6 @@ def _on_jobsets(asked: Question):
         raise InputError(f"{asked.run}: plays on a grid of time; only --policy, --seed, --report and --json are for it")
     config = config_of(asked.policy)
     config.checked_log(asked.log, asked.policy.label)
-    sets = config.sets(TEST, 100, None if asked.log is None else open_log(asked.log, None, on_nodes=True))
+    sets = config.sets(TEST, 100, asked.workload)
     with progress(f"playing {len(sets)} jobsets") as step:
         return of_jobsets(on_jobsets(config, sets, asked.policy, asked.rules or config.rules(), asked.seed, step))

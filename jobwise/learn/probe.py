@@ -106,9 +106,9 @@ class _Exchange(Lens):
                 low = max(min(low, len(self.counts) - NEAR), 0)
                 high = min(low + NEAR, len(self.counts))
             other = self.states[int(self.rng.integers(low, high))]
-            one = shown[e]
+            state = shown[e]
             for place in places:
-                one[place] = other[place]
+                state[place] = other[place]
 
 
 def _entropy(scores: np.ndarray) -> float:
@@ -259,8 +259,8 @@ class StateUse:
 Score = Callable[[Any], np.ndarray]  # a policy -> [K] a score of each jobset, small is good
 
 
-def _on_log(log: Workload) -> tuple[list[Workload], Score, str, str]:
-    """(unseen windows, how they are scored, what they are, the score in a word)."""
+def _on_log(log: Workload) -> tuple[Score, str, str]:
+    """(how a policy is scored on unseen windows, what they are, the score in a word)."""
     test = unseen(log)
     size = max(min(WINDOW_JOBS, len(test) // 12), 2)
     rows = windows.begins(len(log) - len(test), len(log), size, WINDOWS)
@@ -269,11 +269,11 @@ def _on_log(log: Workload) -> tuple[list[Workload], Score, str, str]:
     def score(policy: Any) -> np.ndarray:
         return windows.slowdowns(simulate_many(sets, policy))
 
-    return sets, score, f"{len(sets)} windows of the unseen 30 % of {log.name}", "mean bounded slowdown"
+    return score, f"{len(sets)} windows of the unseen 30 % of {log.name}", "mean bounded slowdown"
 
 
-def _on_jobsets(policy: NeuralPolicy, log: Workload | None, seed: int) -> tuple[list[Workload], Score, str, str]:
-    """The same of whole jobsets, drawn or cut as those that it was trained on."""
+def _on_jobsets(policy: NeuralPolicy, log: Workload | None, seed: int) -> tuple[Score, str, str]:
+    """The same on whole jobsets, drawn or cut as those that it was trained on."""
     config: Any = imported(worlds()[policy.spec].config).of(policy)
     config.checked_log(log, policy.label)
     sets = config.sets(TEST, JOBSETS, log)
@@ -281,15 +281,15 @@ def _on_jobsets(policy: NeuralPolicy, log: Workload | None, seed: int) -> tuple[
     def score(one: Any) -> np.ndarray:
         return np.asarray(config.judged(sets, one, seed, policy.tick)["slowdown"])
 
-    return sets, score, f"{len(sets)} jobsets that training has not seen", config.measure.split(" (")[0]
+    return score, f"{len(sets)} jobsets that training has not seen", config.measure.split(" (")[0]
 
 
 def _effect(ours: np.ndarray, base: np.ndarray, in_time: bool) -> Effect:
-    """The effect of scores [K] against others; where one leaves jobs waiting for ever, without end."""
+    """The effect of scores [K] against others; without end against a policy that leaves jobs waiting for ever."""
     if np.isfinite(ours).all() and np.isfinite(base).all():
         return change(ours, base, windows=in_time)
-    sign = np.inf if np.isfinite(base).all() else -1.0
-    return Effect(sign, sign, sign, 0.0, 0.0, sign, 0.0, len(ours))
+    most = np.inf if np.isfinite(base).all() else -1.0
+    return Effect(most, most, most, 0.0, 0.0, most, 0.0, len(ours))
 
 
 def probe(
@@ -315,23 +315,19 @@ def probe(
     Raises
     ------
     InputError
-        The policy is no network, or cannot schedule the log.
+        The policy is no network, cannot schedule the log, leaves jobs waiting for ever, or had nothing to choose.
     """
     chosen: Any = resolve(policy)
     if not chosen.looks:
         raise InputError(f"policy {chosen.name} is no network: it ranks by a formula, and has no state to be shown")
     if log is None and not chosen.jobsets:
         raise InputError(f"on which log? policy {chosen.name} schedules logs")
-    where = _on_jobsets(chosen, log, seed) if chosen.jobsets else _on_log(log)  # type: ignore[arg-type]
-    test, score, on, word = where
+    score, on, word = _on_jobsets(chosen, log, seed) if chosen.jobsets else _on_log(log)  # type: ignore[arg-type]
     done, total = 0, 2
 
     def played(one: NeuralPolicy) -> np.ndarray:
         nonlocal done
-        try:
-            result = score(one)
-        except Unfinished:  # it leaves jobs waiting for ever
-            result = np.full(len(test), np.inf)
+        result = score(one)
         done += 1
         if progress:
             progress(done, total)
@@ -343,10 +339,16 @@ def probe(
         raise InputError(f"policy {chosen.name}: there was nothing to choose in {on}")
     twins, groups = _twins(chosen, notes), ["", *notes.encoder.groups]
     total = 1 + len(twins) + len(groups)
-    others = {k: chosen.with_network(x) for k, x in twins.items()}
-    scores = {k: played(one) for k, one in others.items()}
+
+    def compared(one: NeuralPolicy) -> np.ndarray:
+        try:
+            return played(one)
+        except Unfinished:  # it leaves jobs waiting for ever
+            return np.full(len(own), np.inf)
+
+    scores = {k: compared(chosen.with_network(x)) for k, x in twins.items()}
     best = min(scores, key=lambda k: float(np.log(scores[k]).mean()))
-    shuffled = {g: played(replace(chosen, lens=_Exchange(notes, g, seed))) for g in groups}
+    shuffled = {g: compared(replace(chosen, lens=_Exchange(notes, g, seed))) for g in groups}
     often = Counter(x.decision.tobytes() for x in notes.notes)
     return StateUse(
         policy=chosen.name,

@@ -102,3 +102,26 @@ def test_the_command(log, tmp_path, capsys):
     assert numbers["state_use"] == "uses the state" and numbers["exchanged"]["state"]["low"] > 0
     assert cli(["probe", "fcfs+easy", str(tmp_path / "log.swf")]) == 2
     assert "is no network" in capsys.readouterr().err
+
+
+def test_evaluate_reads_the_log_once_and_says_it_in_the_report(log, tmp_path, capsys, monkeypatch):
+    """From standard input, too; where nothing is to be chosen the comparison stands, with the reason."""
+    import io
+    import sys
+
+    in_rows(log).save(tmp_path / "p.safetensors")
+    jw.write_swf(log, tmp_path / "log.swf")
+    text = (tmp_path / "log.swf").read_text()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    words = ["evaluate", str(tmp_path / "p.safetensors"), "-", "-p", "fcfs+easy", "--replicas", "0"]
+    assert cli([*words, "--report", str(tmp_path / "r.html")]) == 0
+    assert (
+        "uses the state: " in " ".join(capsys.readouterr().out.split())
+        and "uses the state: " in (tmp_path / "r.html").read_text()
+    )
+    alone = jw.workload(np.arange(60) * 1e5, [1] * 60, [10.0] * 60, cluster=log.cluster)
+    jw.write_swf(alone, tmp_path / "alone.swf")
+    words[2] = str(tmp_path / "alone.swf")
+    assert cli([*words, "--json"]) == 0
+    numbers = json.loads(capsys.readouterr().out)
+    assert numbers["state_use"] is None and "nothing to choose" in numbers["answer"][-1]
