@@ -98,8 +98,8 @@ def what_if(
     aim = goal(changing.until) if changing.until else None
     _ready(folder, report, output.force)
     whole = read(folder)
-    made = partial(changed, lines=lines, nodes=nodes, limits=times(limits, "--limits"), demand=demand)
-    together = partial(made, new=new, moves=move, reserve=reserve)
+    longest = times(limits, "--limits")
+    together = partial(changed, lines=lines, nodes=nodes, limits=longest, demand=demand, new=new, moves=move, reserve=reserve)
     w, (after, *others), left = possible(whole, [together, *(partial(_one, text=text) for text in either)])
     words = [*new, *lines, *move, *(f"reserve {x}" for x in reserve), *([f"{nodes:+d} nodes"] if nodes else [])]
     words += [*([f"demand x{demand:g}"] if demand else []), *([f"limits {limits}"] if limits else [])]

@@ -247,11 +247,35 @@ def test_what_a_container_sees_and_its_environment(tmp_path):
     told = inside(
         "podman", "debian", ["wc", "x"], str(tmp_path / "task" / "out"), [str(tmp_path / "data" / "x")], {"A": "1"}, 1
     )
-    task, data = str(tmp_path / "task"), str(tmp_path / "data")
+    task, data = str(tmp_path / "task"), str(tmp_path / "data" / "x")
     assert told[-4:] == ["env", "A=1", "wc", "x"] and told[told.index("debian") - 1] == f"{task}/out"
     assert f"{task}:{task}" in told and f"{data}:{data}" in told and "nvidia.com/gpu=all" in told
     own = inside("apptainer", "/images/a.sif", ["true"], str(tmp_path / "task" / "out"), [], {}, 1)
     assert own[:3] == ["apptainer", "exec", "--nv"] and own[-2:] == ["/images/a.sif", "true"]
+
+
+def test_a_hint_at_a_container_that_is_built_is_a_note(tmp_path, capsys, monkeypatch):
+    """No image to run: the tool runs on the nodes as they are, and that is said."""
+    monkeypatch.setenv("PATH", f"{stand_in(tmp_path, 'podman')}:{os.environ['PATH']}")
+    (tmp_path / "w.cwl").write_text(
+        CONTAINED["cwl"].replace(
+            "requirements: {DockerRequirement: {dockerPull: debian}}",
+            "hints: {DockerRequirement: {dockerFile: FROM debian, dockerImageId: ''}}",
+        )
+    )
+    words = [
+        "mars",
+        "run",
+        str(tmp_path / "w.cwl"),
+        "--executor",
+        "processes",
+        "--state",
+        str(tmp_path / "s"),
+        "--poll",
+        "0.05",
+    ]
+    assert run([*words, "--json"]) == 0
+    assert "hints at a container that is built or loaded" in capsys.readouterr().err and not (tmp_path / "called").exists()
 
 
 def test_a_condition_leaves_out_what_it_excludes(tmp_path, capsys):

@@ -21,14 +21,15 @@ from jobwise.workloads.transform import span
 
 BRIEF_H = 48  # of submits: fewer hours hold no two days to compare
 PARTS = 40  # of the time, in the figure of waits
-HEAD = ("change", "mean wait h", "slowdown", "typical change [95 %]", "longest wait h", "x now", "verdict")
-MORE = ("change", "mean wait [95 %]", "95 % wait h", "in use", "node-hours", "stopped", "verdict")
+# {}: the unit of waits
+HEAD = ("change", "mean wait {}", "slowdown", "typical change [95 %]", "longest wait {}", "x now", "verdict")
+MORE = ("change", "mean wait [95 %]", "95 % wait {}", "in use", "node-hours", "stopped", "verdict")
 GROUPED = ("what", "group", "jobs", "now s", "then s", "change")
 TUNE = "Let settings be searched within a bound on waits, and judged on later jobs: jobwise slurm tune SITE --max-wait 1.2x"
 EXPLAINED = (
     "slowdown: (wait + run) / run, run at least 10 s; change: of the slowdown in a typical block of time, with its 95 % "
     "interval. All numbers are means of time-shifted replicas: the mean wait now is not quite that of `slurm fidelity`. "
-    "Groups: change of the mean wait; the six largest of a kind, of 20 jobs or more"
+    "Groups: change of the mean wait, each by its own interval; the six largest of a kind, of 20 jobs or more"
 )
 
 
@@ -151,11 +152,11 @@ def _tables(title: str, changes: Sequence[Change], grouped: Sequence[tuple[str, 
         return []
     x = changes[0].present
     unit = x.unit
-    head, heads = ([c.replace("wait h", f"wait {unit.name}") for c in columns] for columns in (HEAD, MORE))
+    waits, costs = ([c.format(unit.name) for c in columns] for columns in (HEAD, MORE))
     now = [first, unit.text(x.wait), f"{x.slowdown:,.1f}", "", unit.text(x.longest_wait), "1.00", ""]
-    both = Table(head, [now, *(c.row() for c in changes)], title)
-    more = Table(heads, [[first, "", *x.cells(unit), ""], *(c.more() for c in changes)], "waits, use and cost")
-    return [both, more, *(Table(GROUPED, c.rows(), f"who wins, who loses: {name}") for name, c in grouped)]
+    main = Table(waits, [now, *(c.row() for c in changes)], title)
+    more = Table(costs, [[first, "", *x.cells(unit), ""], *(c.more() for c in changes)], "waits, use and cost")
+    return [main, more, *(Table(GROUPED, c.rows(), f"who wins, who loses: {name}") for name, c in grouped)]
 
 
 def _unsimulated(w: Workload) -> list[str]:

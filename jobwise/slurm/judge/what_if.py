@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from jobwise.workloads.transform import shake
 
 SHAKES, BLOCKS = 5, 16
 LEAST_JOBS = 20  # of fewer jobs a group is not told
+LARGEST = 6  # groups of a kind that are told
 
 
 class Unit(NamedTuple):
@@ -202,13 +203,17 @@ class Change:
             "groups": [{k: x for k, x in g.items() if k != "told"} for g in self.groups()],
         }
 
-    def groups(self, most: int = 6) -> list[dict]:
+    def groups(self) -> list[dict]:
         """Return who wins and who loses: what, group, jobs, mean wait at present and after (s), change with interval."""
+        return self._groups
+
+    @cached_property
+    def _groups(self) -> list[dict]:
         first, rows = self.present.records[0], []
         names = first.workload.names
         for key, what in GROUPS.items():
             ids, count = np.unique(first.jobs[key], return_counts=True)
-            for i in ids[np.argsort(-count, kind="stable")][:most] if len(ids) > 1 else ():
+            for i in ids[np.argsort(-count, kind="stable")][:LARGEST] if len(ids) > 1 else ():
                 label = str(names.get(key, {}).get(int(i), i))
                 rows += self._group(what, label, partial(_same, key, i))
         edges = [0, 1, 4, 16, 64, 256, 1024, 1 << 40]

@@ -1,7 +1,7 @@
 """Commands in containers, by the program for it that is installed: apptainer, singularity, podman or Charliecloud.
 
-A command sees the folders of its task and of its inputs at the paths that they have outside, and the rest of the image. The
-program is looked for where the workflow is followed; the nodes must have it, too.
+A command sees the folder of its task and the files of its inputs at the paths that they have outside, and the rest of the image.
+The program is looked for where the workflow is followed; the nodes must have it, too.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def runtime() -> str:
 def inside(
     program: str, image: str, command: Sequence[str], folder: str, files: Iterable[str], environment: dict[str, str], gpus: int
 ) -> list[str]:
-    """Return the words that run a command in a container of `image`, in `folder`, with its environment; it sees that folder and
-    the folders in which `files` really are."""
+    """Return the words that run a command in a container of `image`, in `folder`, with its environment; it sees what is beside
+    that folder, and `files` where they really are."""
     own = Path(folder).absolute().parent
-    places = {str(own), str(own.resolve()), *(str(Path(x).resolve().parent) for x in files)}
+    places = {str(own), str(own.resolve()), *(str(Path(x).resolve()) for x in files)}
     binds = [p for p in sorted(places) if not any(q != p and Path(p).is_relative_to(q) for q in places)]
     values = [f"{k}={v}" for k, v in sorted(environment.items())]
     return [program, *RUNTIMES[program](image, folder, binds, gpus), *(["env", *values] if values else []), *command]

@@ -28,7 +28,7 @@ from schema_salad.ref_resolver import Loader
 from jobwise.errors import InputError, in_a_line, plain, unknown
 from jobwise.workflows.engines import BARE, Outcome, log_to
 from jobwise.workflows.engines.containers import RUNTIMES, runtime
-from jobwise.workflows.engines.cwl_jobs import Tool, run
+from jobwise.workflows.engines.cwl_jobs import Tool, image_of, run
 from jobwise.workflows.engines.desk import Desk
 from jobwise.workloads.cwl import bounded
 
@@ -113,13 +113,15 @@ def _check(path: str, notes: list[str], bare: bool, program: str, tool: Any) -> 
             notes.append(f"{name} asks for a container, and ran without one (--bare)")
         elif not program:
             raise InputError(f"{path}: {name} needs a container (DockerRequirement): {BARE.format(', '.join(RUNTIMES))}")
-        elif not (one.get("dockerPull") or one.get("dockerImageId")):
+        elif not image_of(one):
             raise InputError(
                 f"{path}: {name} needs a container that is built or loaded; dockerPull or dockerImageId is run here"
             )
-    hinted = any(one["class"] == "DockerRequirement" for one in tool.get("hints") or [])
+    hinted = [one for one in tool.get("hints") or [] if one["class"] == "DockerRequirement"]
     if hinted and not program:
         notes.append("hints at containers are not followed: tools run on the nodes as they are")
+    elif any(not image_of(one) for one in hinted):
+        notes.append(f"{name} hints at a container that is built or loaded, and runs on the nodes as they are")
 
 
 def _is_optional(kind: Any) -> bool:

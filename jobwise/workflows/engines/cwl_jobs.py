@@ -50,6 +50,11 @@ def _stamp(value: Any) -> list:
     return stamp(Path(unquote(location[7:]))) if location.startswith("file://") else []
 
 
+def image_of(requirement: Any) -> str:
+    """The image that a DockerRequirement names; "" where it is to be built or loaded."""
+    return str(requirement.get("dockerPull") or requirement.get("dockerImageId") or "")
+
+
 def least(request: dict[str, Any], context: RuntimeContext) -> dict[str, int | float]:
     """The resources of a tool: the least that it asks for."""
     names = {"cores": "cores", "ram": "ram", "tmpdir": "tmpdirSize", "outdir": "outdirSize"}
@@ -117,13 +122,12 @@ class CwlJob(CommandLineJob):
 
     def _contained(self, command: list[str], environment: dict[str, str], gpus: int) -> tuple[list[str], dict[str, str]]:
         """The command and its environment; in the container that its tool asks for, where something runs containers."""
-        asked = self.builder.get_requirement("DockerRequirement")[0] or {}
-        image = asked.get("dockerPull") or asked.get("dockerImageId")
+        image = image_of(self.builder.get_requirement("DockerRequirement")[0] or {})
         if not (image and self.context.program):
             return command, environment
         mappers = [m for m in (self.pathmapper, self.generatemapper) if m is not None]
         staged = [str(x.resolved) for m in mappers for _, x in m.items() if str(x.resolved).startswith("/")]
-        return inside(self.context.program, str(image), command, self.outdir, staged, environment, gpus), {}
+        return inside(self.context.program, image, command, self.outdir, staged, environment, gpus), {}
 
     def _listing(self) -> Any:
         """Return the path mapper of the files of its initial working directory."""

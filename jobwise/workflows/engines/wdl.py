@@ -37,8 +37,7 @@ from jobwise.workloads.wdl import document
 MOST = 200  # tasks that miniwdl waits for at a time (its guideline)
 CONTAINERS = {"docker", "container"}  # keys of `runtime`
 OPTIONS = {f"slurm_{name}": f"--{name}" for name in ("partition", "account", "qos", "constraint")}
-_runs: dict[str, tuple[Desk, Path]] = {}  # the desk and the folder of each run, by the name in its configuration
-_programs: dict[str, str] = {}  # what runs containers in each run, by its folder
+_runs: dict[str, tuple[Desk, Path, str]] = {}  # by the name in its configuration: desk, folder, what runs containers
 
 
 def _first(value: Value.Base) -> str:
@@ -61,13 +60,13 @@ class OnDesk(TaskContainer):
 
     def __init__(self, cfg: config.Loader, run_id: str, host_dir: str):
         super().__init__(cfg, run_id, host_dir)
-        self.desk, folder = _runs[cfg["jobwise"]["run"]]
+        self.desk, folder, self.program = _runs[cfg["jobwise"]["run"]]
         path = Path(host_dir).relative_to(folder).parts[1:]  # the first part is the attempt
         name = short(".".join(x.removeprefix("call-") for x in path) or run_id)
         self.key = f"{name}-{cfg['jobwise']['digest']}"
         self.step = re.sub(r"(-\d+)+$", "", run_id.removeprefix("call-"))
         self.more: dict[str, Any] = {}
-        self.image, self.program = "", _programs.get(str(folder), "")
+        self.image = ""
         self.host_dir = self.container_dir = str(folder / "tasks" / self.key)
         Path(self.host_work_dir()).mkdir(parents=True, exist_ok=True)
 
@@ -142,7 +141,6 @@ def prepared(path: Path, inputs: Path | None, folder: Path, bare: bool = False) 
         what = f"task {shown(contained)} asks for a container (runtime: docker or container)"
         raise InputError(f"{path}: {what}: {BARE.format(', '.join(RUNTIMES))}")
     notes = tuple(f"task {name} asks for a container, and ran without one (--bare)" for name in contained if bare)
-    _programs[str(folder)] = program
     values = _values(inputs)
     try:
         bound = WDL.values_from_json(values, workflow.available_inputs, workflow.required_inputs, workflow.name)
@@ -158,7 +156,7 @@ def prepared(path: Path, inputs: Path | None, folder: Path, bare: bool = False) 
             raise InputError(f"{inputs}: there is no {plain(file)}, as a {kind}")
         return file
 
-    return partial(_run, workflow, Value.rewrite_env_paths(bound, placed), folder, notes)
+    return partial(_run, workflow, Value.rewrite_env_paths(bound, placed), folder, notes, program)
 
 
 def _tasks(workflow: Any) -> Iterator[Any]:
@@ -190,10 +188,10 @@ def _values(inputs: Path | None) -> dict[str, Any]:
     return values
 
 
-def _run(workflow: Any, inputs: Env.Bindings, folder: Path, notes: tuple[str, ...], desk: Desk) -> Outcome:
+def _run(workflow: Any, inputs: Env.Bindings, folder: Path, notes: tuple[str, ...], program: str, desk: Desk) -> Outcome:
     """Run a workflow to its end; its outputs stand in outputs.json, with the paths of files. Raises Stopped."""
     name = str(folder)
-    _runs[name] = desk, folder
+    _runs[name] = desk, folder, program
     logger = log_to(folder / "engine.log", "wdl")
     stamps: list = []
 
