@@ -23,8 +23,8 @@ from jobwise.compare.intervals import Effect
 from jobwise.compare.procedure import compare
 from jobwise.learn.judged import on_jobsets
 from jobwise.learn.probe import probe
-from jobwise.policies.names import load, resolve
-from jobwise.policies.zoo import FOLDER
+from jobwise.policies.names import load
+from jobwise.policies.zoo import FOLDER, Card
 from jobwise.report.sections import made
 from jobwise.systems import configure
 from jobwise.workload import Workload
@@ -144,7 +144,7 @@ def main() -> None:
 
 def state_use(m: Member, logs: Path) -> str:
     """Say whether a policy of the zoo uses the state that it is shown, on jobs that it has not seen."""
-    policy = resolve(f"zoo:{m.name}")
+    policy = load(FOLDER / f"{m.name}.safetensors")
     if not policy.looks:
         return "no network: it ranks by a formula"
     print(f"zoo: probing {m.name}", file=sys.stderr, flush=True)
@@ -156,28 +156,28 @@ def state_use(m: Member, logs: Path) -> str:
 def probed(logs: Path) -> None:
     """Probe the policies that are in the zoo, and write what that says into their cards."""
     file = FOLDER / "cards.toml"
-    stamp = file.read_text().partition("\n")[0]
-    lines = [stamp]
-    for name, card in tomllib.loads(file.read_text()).items():
-        (m,) = (m for m in MEMBERS if m.name == name)
-        card = {k: v for k, v in card.items() if k != "state_use"}
-        at = list(card).index("result") + 1
-        entries = list(card.items())
-        entries.insert(at, ("state_use", state_use(m, logs)))
-        lines += ["", f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in entries)]
-    file.write_text("\n".join(lines) + "\n")
+    stamp, cards = file.read_text().partition("\n")[0].removeprefix("# "), tomllib.loads(file.read_text())
+    _write_cards(stamp, {m.name: cards[m.name] | {"state_use": state_use(m, logs)} for m in MEMBERS})
+
+
+def _write_cards(stamp: str, cards: dict[str, dict[str, str]]) -> None:
+    """Write the cards, by name, in the order of a card's fields."""
+    lines = [f"# {stamp}"]
+    for name, card in cards.items():
+        lines += ["", f"[{name}]", *(f"{key} = {json.dumps(card[key])}" for key in Card._fields)]
+    (FOLDER / "cards.toml").write_text("\n".join(lines) + "\n")
 
 
 def write(abouts: dict[str, dict], results: dict[str, str], logs: Path, out: Path, stamp: str) -> None:
     """Write the policies and their cards."""
     FOLDER.mkdir(exist_ok=True)
-    cards = [f"# {stamp}"]
+    cards = {}
     for m in MEMBERS:
         shutil.copyfile(out / m.name / "policy.safetensors", FOLDER / f"{m.name}.safetensors")
         about = abouts[m.name]
         changes = "".join(f", {k} {v}" for k, v in m.changes.items())
         named = m.system + " LOG" * bool(m.log)
-        card = {
+        cards[m.name] = {
             "world": m.world,
             "system": m.system,
             "log": m.log or "generated",
@@ -188,8 +188,7 @@ def write(abouts: dict[str, dict], results: dict[str, str], logs: Path, out: Pat
             "limits": LIMITS[m.world],
             "licence": m.licence,
         }
-        cards += ["", f"[{m.name}]", *(f"{key} = {json.dumps(value)}" for key, value in card.items())]
-    (FOLDER / "cards.toml").write_text("\n".join(cards) + "\n")
+    _write_cards(stamp, cards)
 
 
 def page(on_logs: list[Member], matrix: list[list[str]], grids: list[tuple[Member, Member, str, Effect]], stamp: str) -> None:

@@ -30,7 +30,7 @@ class Training:
     """Training: how long, how often and with what."""
 
     preset: Annotated[str, typer.Option("--preset", help="smoke (seconds), small (minutes), paper.")] = "small"
-    variant: Annotated[str, typer.Option("--variant", help="A variant of the system; cush: masks, small-steps, warm.")] = ""
+    variant: Annotated[str, typer.Option("--variant", help="Of a system with variants, one; a wrong name lists them.")] = ""
     config: Annotated[Optional[str], typer.Option("--config", help="TOML file with keys to change.")] = None
     seeds: Annotated[int, typer.Option("--seeds", min=1, max=1000, help="Train N times; the best is kept.")] = 1
     seed: Annotated[Optional[int], typer.Option("--seed", min=0, max=2**30, help="Default: 0.")] = None

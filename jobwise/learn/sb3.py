@@ -7,12 +7,13 @@ One call of a kernel steps all simulations; `DummyVecEnv` with as many single en
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv
 
+from jobwise.errors import InputError
 from jobwise.learn.vector_env import VectorEnv
 
 
@@ -63,25 +64,22 @@ class StableVecEnv(VecEnv):
         """[E, A] bool: the valid actions."""
         return self.envs.action_masks()
 
-    def _which(self, indices: Any) -> Sequence[int]:
-        return list(self._get_indices(indices))
-
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """The same attribute of the batch for each simulation. Raises AttributeError."""
         value = self.action_masks if attr_name == "action_masks" else getattr(self.envs, attr_name)
-        return [value for _ in self._which(indices)]
+        return [value for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Set an attribute of the whole batch."""
+        """Set an attribute of the whole batch. Raises InputError for some simulations alone."""
+        if indices is not None:
+            raise InputError(f"{attr_name} is of all simulations of a batch; it cannot be set for some of them")
         setattr(self.envs, attr_name, value)
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
         """Call a method of the batch that returns a row for each simulation; the rows."""
         rows = getattr(self.envs, method_name)(*args, **kwargs)
-        return [rows[e] for e in self._which(indices)]
+        return [rows[e] for e in self._get_indices(indices)]
 
     def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
         """No simulation has a wrapper of its own; returns and lengths of episodes are noted here."""
-        from stable_baselines3.common.monitor import Monitor
-
-        return [wrapper_class is Monitor for _ in self._which(indices)]
+        return [wrapper_class is Monitor for _ in self._get_indices(indices)]

@@ -34,7 +34,7 @@ class Card(NamedTuple):
 def cards() -> dict[str, Card]:
     """Return the cards by name."""
     file = FOLDER / "cards.toml"
-    return {name: Card(**{"state_use": ""} | x) for name, x in tomllib.loads(file.read_text()).items()} if file.exists() else {}
+    return {name: Card(**x) for name, x in tomllib.loads(file.read_text()).items()} if file.exists() else {}
 
 
 def file_of(name: str) -> Path:

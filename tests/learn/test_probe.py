@@ -78,7 +78,7 @@ def test_the_same_seed_gives_the_same_numbers(log):
     assert a.exchanged["queue"] != c.exchanged["queue"] and a.own == c.own
 
 
-@pytest.mark.parametrize("name, groups", [("slots", "queue time running"), ("affinities", "room run times next counts all")])
+@pytest.mark.parametrize("name, groups", [("slots", "queue time running"), ("affinities", "room run times next counts queue")])
 def test_policies_of_jobsets_play_unseen_jobsets(name, groups):
     use = probe(f"zoo:{name}")
     assert use.word == USES and "40 jobsets" in use.on

@@ -76,6 +76,11 @@ def test_a_function_schedules_as_the_network_that_it_stands_for(log, envs):
     shortest = jw.as_policy(lambda obs, mask: np.where(mask, obs[:, :, walltime], 9.0).argmin(axis=1), encoder, backfill="easy")
     starts = {p: jw.simulate(log, p).jobs["start"] for p in ("fcfs+easy", first, shortest)}
     assert (starts[first] == starts["fcfs+easy"]).all() and (starts[shortest] != starts[first]).any()
+    sim = jw.Simulation(log, single_events=shortest.single_events)
+    while len(sim.view().queue) < 3 or not (ranked := shortest.explain(sim.view())):
+        sim.apply(shortest.decide(sim.view()), "shortest") if sim.view().now else None
+        sim.advance()
+    assert [x["score"] for x in ranked] == [1.0] + [0.0] * (len(ranked) - 1)
     use = jw.probe(shortest, log)
     assert use.exchanged["time"].change == 0.0 and use.twin.startswith(("always slot", "one table"))
 

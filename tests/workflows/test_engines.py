@@ -260,7 +260,7 @@ def test_a_hint_at_a_container_that_is_built_is_a_note(tmp_path, capsys, monkeyp
     (tmp_path / "w.cwl").write_text(
         CONTAINED["cwl"].replace(
             "requirements: {DockerRequirement: {dockerPull: debian}}",
-            "hints: {DockerRequirement: {dockerFile: FROM debian, dockerImageId: ''}}",
+            "hints: {DockerRequirement: {dockerFile: FROM debian, dockerImageId: mine}}",
         )
     )
     words = [

@@ -1,6 +1,6 @@
 """Commands in containers, by the program for it that is installed: apptainer, singularity, podman or Charliecloud.
 
-A command sees the folder of its task and the files of its inputs at the paths that they have outside, and the rest of the image.
+A command sees the folder of its task and the files of its inputs at the paths that they have outside, and what the image has.
 The program is looked for where the workflow is followed; the nodes must have it, too.
 """
 

@@ -52,7 +52,8 @@ def _stamp(value: Any) -> list:
 
 def image_of(requirement: Any) -> str:
     """The image that a DockerRequirement names; "" where it is to be built or loaded."""
-    return str(requirement.get("dockerPull") or requirement.get("dockerImageId") or "")
+    is_made = any(requirement.get(key) for key in ("dockerFile", "dockerLoad", "dockerImport"))
+    return str(requirement.get("dockerPull") or ("" if is_made else requirement.get("dockerImageId")) or "")
 
 
 def least(request: dict[str, Any], context: RuntimeContext) -> dict[str, int | float]:

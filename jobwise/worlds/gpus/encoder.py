@@ -103,6 +103,6 @@ def jobs(cluster: Cluster, slots: int, *, leave: bool = False):
     """Ours: [slots + 1, F], a row of features per job and one for the cluster, the same for clusters of any size: length, what
     is left, how the speed grows with the number of GPUs, what it holds, how much slower than alone it runs there."""
     shape = (slots + leave * len(cluster.capacity) + 1, OWN + ABOUT)
-    groups = columns({"queue": list(range(11)), "running": list(range(11, OWN)), "all": list(range(OWN, OWN + ABOUT))})
+    groups = columns({"queue": list(range(11)), "running": list(range(11, OWN)), "cluster": list(range(OWN, OWN + ABOUT))})
     how: dict[str, Any] = {"per_slot": True, "bounds": (-8.0, 8.0), "slots": slots, "groups": groups}
     return TableEncoder("gpu-jobs", 1, shape, 10, _jobs, (), {"leave": leave}, **how)

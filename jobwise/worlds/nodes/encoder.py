@@ -215,7 +215,8 @@ def nodes(cluster: Cluster, slots: int, *, without: str = "", risk: bool = False
     groups = {"room": [1, 2, 3, 4], "run times": [5, 6, 7, 8, 9], "next": [10, OWN, OWN + 1], "counts": [5, 6]}
     settings = {"without": without} | ({"risk": True} if risk else {})
     how: dict[str, Any] = {"per_slot": True, "bounds": (-3.0, 8.0), "slots": slots, "blind": hidden("nodes", without, groups)}
-    how["groups"] = columns(groups | {"run times": [5, 6, 7, 8, 9], "all": list(range(OWN, shape[1]))})
+    queue = {"queue": list(range(OWN, OWN + ABOUT))} | ({"risk": [OWN + ABOUT]} if risk else {})
+    how["groups"] = columns(groups | queue)
     return TableEncoder("nodes", 1, shape, 1, _nodes, (1.0,) if risk else (), settings, **how)
 
 

@@ -58,8 +58,8 @@ def mars(
     scaling = (float(logs), float(COSTS.index(cost)), core_hour, gb_hour, mean, *more)
     features = (*FEATURES, *(OF_FLOWS if flows else ()), *(f"{kind} {name}" for name in further for kind in ("asks", "free")))
     shape = (window, len(features))
-    more_settings: dict = {"settings": settings, "scale": (*scale, *scaling), "groups": about(features)}
-    return Encoder("mars", 1, window, shape, encode_mars, features=features, **more_settings)
+    how: dict = {"settings": settings, "scale": (*scale, *scaling), "groups": about(features)}
+    return Encoder("mars", 1, window, shape, encode_mars, features=features, **how)
 
 
 @inlined

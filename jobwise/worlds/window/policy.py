@@ -163,28 +163,31 @@ class FunctionPolicy(WindowPolicy):
 
     def picker(self, world: World, encoder, out: np.ndarray, dice: np.ndarray | None):
         """Return what asks the function. Raises InputError for answers that are no valid actions."""
+        return lambda world: self._answers(world, out)
+
+    def scores(self, world: World, out: np.ndarray, valid: np.ndarray) -> np.ndarray:
+        """Return the scores [V] of the jobs that are shown: 1 for the one that it chooses."""
+        return (valid == self._answers(world, out)[0]).astype(np.float32)
+
+    def _answers(self, world: Any, out: np.ndarray) -> np.ndarray:
+        """[E] the actions that the function chooses; 0 of simulations that are over."""
         assert self.function is not None
-        function: Function = self.function
-
-        def chosen(world: World) -> np.ndarray:
-            there = np.arange(self.window) < np.maximum(world.counts, 1)[:, None]
-            try:
-                with ONE_AT_A_TIME:
-                    actions = np.asarray(function(out.copy(), there))
-            except Exception as error:
-                raise InputError(f"{raised_in(error, function)}policy {self.label}: {type(error).__name__}: {error}") from error
-            if actions.shape != (len(out),) or actions.dtype.kind not in "iu":
-                got = f"{actions.dtype} of shape {actions.shape}"
-                raise InputError(
-                    f"policy {self.label}: the function returned {got}; an action for each observation is expected"
-                )
-            wrong = (actions < 0) | (actions >= np.maximum(world.counts, 1))
-            if (wrong & world.asked).any():
-                e = int(np.argmax(wrong & world.asked))
-                raise InputError(f"policy {self.label}: action {actions[e]} is not valid; the mask allows {world.counts[e]}")
-            return np.where(wrong, 0, actions).astype(np.int64)
-
-        return chosen
+        allowed = self.allowed(world)
+        allowed[:, 0] = True  # of simulations that are over: masks allow something everywhere
+        try:
+            with ONE_AT_A_TIME:
+                actions = np.asarray(self.function(out.copy(), allowed))
+        except Exception as error:
+            where = raised_in(error, self.function)
+            raise InputError(f"{where}policy {self.label}: {type(error).__name__}: {error}") from error
+        if actions.shape != (len(out),) or actions.dtype.kind not in "iu":
+            got = f"the function returned {actions.dtype} of shape {actions.shape}"
+            raise InputError(f"policy {self.label}: {got}; an action for each observation is expected")
+        wrong = (actions < 0) | (actions >= np.maximum(world.counts, 1))
+        if (wrong & world.asked).any():
+            e = int(np.argmax(wrong & world.asked))
+            raise InputError(f"policy {self.label}: action {actions[e]} is not valid; the mask allows {world.counts[e]}")
+        return np.where(wrong, 0, actions).astype(np.int64)
 
     def save(self, path: str | Path) -> None:
         """Raises InputError: a function has no policy file."""
