@@ -14,13 +14,17 @@ from typing import Any
 import numpy as np
 
 from jobwise.compare.intervals import Effect, crossed, in_blocks
-from jobwise.learn.probe import StateUse, probe
+from jobwise.learn.judged import change, text
+from jobwise.learn.probe import StateUse, on_log, probe
 from jobwise.policies.names import resolve
 from jobwise.policies.zoo import PREFIX, cards
 from jobwise.report.figures import forest
 from jobwise.report.sections import Section
 from jobwise.systems import configure, system
+from jobwise.workload import Workload
 from jobwise.workloads.transform import first
+from jobwise.worlds.window.encoders import make
+from jobwise.worlds.window.policy import as_policy
 from jobwise_experiments.study import Study, read_log
 
 LOG = "SDSC-SP2"
@@ -42,6 +46,9 @@ BATCHES = 200  # of ten choices, whose advantages are looked at
 REWARDS = {"dras": "DRAS's, SEM's for Theta", "datastar": "SEM's for DataStar", "bounded_slowdown": "bounded slowdown"}
 
 
+LESSONS, LATER = (500, 2000, 8000), 100  # updates, and rounds of choices behind them, in 256 simulations
+SEM_WINDOW = 50  # jobs
+ACTS = {"reserve": "reserve; EASY in order of arrival (SEM, DRAS)", "pick": "pick, behind a reservation, too"}
 SIDES = {  # changes of the score that are told: ours, against
     "shown states of other moments": ("exchanged", "own"),
     "against its best constant twin": ("own", "twin"),
@@ -49,13 +56,14 @@ SIDES = {  # changes of the score that are told: ours, against
 
 
 def study(s: Study) -> list[Section]:
-    """The zoo, every system with every seed, and where the advantages of REINFORCE come from."""
-    return s.parts(zoo, *(partial(trained, name=name) for name in (*ON_LOGS, *ON_JOBSETS)), summary, advantages)
+    """The zoo, every system with every seed, and why SEM and DRAS look at little."""
+    systems = (partial(trained, name=name) for name in (*ON_LOGS, *ON_JOBSETS))
+    return s.parts(zoo, *systems, summary, advantages, lessons, actions)
 
 
 def _kept(use: StateUse) -> dict[str, Any]:
     """What is kept of a probe, as plain values."""
-    return use.to_dict() | {"sentence": use.sentence(), "in_time": "windows" in use.on}
+    return use.to_dict() | {"in_time": "windows" in use.on}
 
 
 def _change(uses: list[dict], ours: str, base: str) -> Effect | None:
@@ -92,20 +100,15 @@ def zoo(s: Study) -> Section:
     return s.section("Policies that come trained", [_row(n, [x]) for n, x in shown if x], left=left)
 
 
-def _uses(s: Study, name: str) -> list[dict]:
-    """The probes of a system, seed by seed."""
+def trained(s: Study, name: str) -> list[Section]:
+    """One system: it is trained and probed here, seed by seed, and shown in the summary."""
     log = s.log(LOG, smoke=3000) if system(name).on_log else None
 
     def one(k: int) -> dict:
-        policy = s.train(configure(name, log, s.preset), log, f"{name}-{k}", k)
-        return _kept(probe(policy, log))
+        return _kept(probe(s.train(configure(name, log, s.preset), log, f"{name}-{k}", k), log))
 
-    return [s.piece(f"{name}-{k}", one, k) for k in range(s.seeds)]
-
-
-def trained(s: Study, name: str) -> list[Section]:
-    """One system: its probes are made here, and shown in the summary."""
-    _uses(s, name)
+    for k in range(s.seeds):
+        s.piece(f"{name}-{k}", one, k)
     return []
 
 
@@ -127,7 +130,7 @@ def advantages(s: Study) -> Section:
     return s.section("Where the advantages of REINFORCE come from", rows, batches=s.pick(20, BATCHES, BATCHES))
 
 
-def _of_place(s: Study, log: Any, reward: str) -> list[float]:
+def _of_place(s: Study, log: Workload, reward: str) -> list[float]:
     """(share of the variance of advantages that their place in a batch of ten explains; their means at the first and the last
     place)."""
     from jobwise.learn import returns
@@ -141,8 +144,50 @@ def _of_place(s: Study, log: Any, reward: str) -> list[float]:
     for _ in range(s.pick(20, BATCHES, BATCHES)):
         rollout = collect(trainer.envs, trainer.agent, steps)
         if len(rollout.rewards) == steps and rollout.there.all():
-            kept.append(returns.discounted(rollout.rewards, gamma)[:, 0])
-    g = np.array(kept)
-    standard = (g - g.mean(axis=1, keepdims=True)) / np.maximum(g.std(axis=1, keepdims=True), 1e-9)
-    place = standard.mean(axis=0)
-    return [float(place.var() / standard.var()), float(place[0]), float(place[-1])]
+            kept.append(returns.standardised(returns.discounted(rollout.rewards, gamma), rollout.there)[:, 0])
+    advantage = np.array(kept)
+    place = advantage.mean(axis=0)
+    return [float(place.var() / advantage.var()), float(place[0]), float(place[-1])]
+
+
+def lessons(s: Study) -> Section:
+    """How many choices SEM's network needs as lessons until it answers as the rule that it is shown."""
+    log = s.log(LOG, smoke=3000)
+    counts = s.pick((5, 20), LESSONS, LESSONS)
+    return s.section("How many lessons SEM's network needs", [s.piece(f"lessons-{n}", _taught, log, n) for n in counts])
+
+
+def _taught(log: Workload, updates: int) -> list[float]:
+    """(choices among two jobs or more that it was shown; share of such choices, of later states, in which it answers alike)."""
+    from jobwise.learn.imitation import imitate
+    from jobwise.learn.window import WindowTrainer
+
+    trainer = WindowTrainer(configure("sem+", log).changed(threads=1), log, "cpu")
+    envs, agent, alike = trainer.envs, trainer.agent, list[bool]()
+    envs.reset(seed=1)
+    imitate(agent, envs, "saf", updates)
+    for _ in range(LATER):
+        answers, several = envs.by_rule("saf"), envs.counts > 1
+        state, _ = agent.look(envs.show(), envs.counts.copy(), envs.masks)
+        alike += (agent.scores(state).argmax(dim=-1).numpy() == answers)[several].tolist()
+        envs.choose(answers, again=True)
+    return [updates * len(alike) / LATER, float(np.mean(alike))]
+
+
+def actions(s: Study) -> Section:
+    """What smallest area first is worth in SEM's actions, and in those in which it also says who backfills."""
+    log = s.log(LOG, smoke=3000)
+
+    def scored(act: str, order: str) -> list[float]:
+        encoder = make("rls", log.cluster, log.jobs, window=SEM_WINDOW)
+        size, time = (encoder.features.index(name) for name in ("processors", "walltime"))
+
+        def choose(states: np.ndarray, masks: np.ndarray) -> np.ndarray:
+            area = states[..., size] * states[..., time] if order == "saf" else np.zeros(masks.shape)
+            return np.where(masks, area, np.inf).argmin(axis=1)
+
+        return on_log(log)[0](as_policy(choose, encoder, act=act, backfill="easy", name=order)).tolist()
+
+    results = {(a, o): np.array(s.piece(f"actions-{a}-{o}", scored, a, o)) for a in ACTS for o in ("fcfs", "saf")}
+    rows = [[ACTS[a], o, x.mean(), text(change(x, results["pick", "saf"], windows=True))] for (a, o), x in results.items()]
+    return s.section("What SEM's actions leave to choose", rows, log=LOG)

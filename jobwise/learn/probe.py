@@ -259,7 +259,7 @@ class StateUse:
 Score = Callable[[Any], np.ndarray]  # a policy -> [K] a score of each jobset, small is good
 
 
-def _on_log(log: Workload) -> tuple[Score, str, str]:
+def on_log(log: Workload) -> tuple[Score, str, str]:
     """(how a policy is scored on unseen windows, what they are, the score in a word)."""
     test = unseen(log)
     size = max(min(WINDOW_JOBS, len(test) // 12), 2)
@@ -322,7 +322,7 @@ def probe(
         raise InputError(f"policy {chosen.name} is no network: it ranks by a formula, and has no state to be shown")
     if log is None and not chosen.jobsets:
         raise InputError(f"on which log? policy {chosen.name} schedules logs")
-    score, on, word = _on_jobsets(chosen, log, seed) if chosen.jobsets else _on_log(log)  # type: ignore[arg-type]
+    score, on, word = _on_jobsets(chosen, log, seed) if chosen.jobsets else on_log(log)  # type: ignore[arg-type]
     done, total = 0, 2
 
     def played(one: NeuralPolicy) -> np.ndarray:

@@ -371,8 +371,8 @@ def convergence(runs: dict[str, list[list[float]]], label: str, each: str = "epi
             for one in seeds:
                 axes.plot(range(1, len(one) + 1), one, color=colour(i), alpha=0.25, linewidth=0.8)
             mean = np.mean(seeds, axis=0)
-            label = f"{name} ({len(seeds)} seed{'s' * (len(seeds) != 1)})"
-            axes.plot(range(1, len(mean) + 1), mean, color=colour(i), linewidth=2, label=label)
+            named = f"{name} ({len(seeds)} seed{'s' * (len(seeds) != 1)})"
+            axes.plot(range(1, len(mean) + 1), mean, color=colour(i), linewidth=2, label=named)
         axes.set(xlabel=each, ylabel=label)
         axes.legend()
 

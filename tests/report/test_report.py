@@ -195,3 +195,12 @@ def test_a_film_of_a_log(tmp_path, capsys):
     assert run(["watch", "saf+easy", "--out", str(tmp_path / "b.gif")]) == 2 and "--log" in capsys.readouterr().err
     assert run(["watch", "saf+easy", "--log", str(log), "--day", "900", "--out", str(tmp_path / "b.gif")]) == 2
     assert "day 900 is not in the log" in capsys.readouterr().err and not (tmp_path / "b.gif").exists()
+
+
+def test_the_axis_of_learning_curves_says_what_was_measured():
+    """Names of the runs stand in the legend alone."""
+    from jobwise.report.figures import convergence
+
+    svg = convergence({"SEM": [[0.1, 0.2], [0.2, 0.3]]}, "mean reward")
+    (axis,) = (line for line in svg.splitlines() if "rotate(-90" in line and "</text>" in line)
+    assert ">mean reward</text>" in axis and svg.count("SEM (2 seeds)</text>") == 1
