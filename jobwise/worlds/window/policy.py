@@ -166,7 +166,7 @@ class FunctionPolicy(WindowPolicy):
         return lambda world: self._answers(world, out)
 
     def scores(self, world: World, out: np.ndarray, valid: np.ndarray) -> np.ndarray:
-        """Return the scores [V] of the jobs that are shown: 1 for the one that it chooses."""
+        """Return the scores [V] of the jobs that are shown: 1 for what it chooses."""
         return (valid == self._answers(world, out)[0]).astype(np.float32)
 
     def _answers(self, world: Any, out: np.ndarray) -> np.ndarray:
