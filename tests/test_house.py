@@ -300,7 +300,7 @@ def test_functions_say_what_they_take_and_return():
 
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
     "top": 2330,
-    "cli": 4670,
+    "cli": 4675,
     "compare": 1700,
     "compiled": 550,
     "forecast": 1100,
@@ -315,9 +315,9 @@ LINES = {  # most lines of a package; raised only by a commit whose message says
     "streaming": 350,
     "systems": 1640,
     "telemetry": 1000,
-    "workflows": 2290,
+    "workflows": 2295,
     "workloads": 4640,
-    "worlds": 7560,
+    "worlds": 7565,
 }
 
 
