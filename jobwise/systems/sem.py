@@ -56,9 +56,10 @@ def our_dras(log: Workload, preset: str) -> Config:
 
 
 def _taught(c: Config, name: str, preset: str) -> Config:
-    """The same, but it first imitates smallest area first on two million states, then learns by PPO with a critic. As published,
-    nearly all of an advantage is its place in the batch of ten, and dense layers over slots need more choices than there are
-    (docs/studies/state-use.md)."""
+    """The same, but it first imitates smallest area first on two million states, then learns by PPO with a critic.
+
+    As published, nearly all of an advantage is its place in the batch of ten, and dense layers over slots need more choices
+    than there are (docs/studies/state-use.md)."""
     return c.changed(
         system=name,
         reward="bounded_slowdown",
