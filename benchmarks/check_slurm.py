@@ -1,6 +1,6 @@
 """The simulator beside a real Slurm on this machine: `make check-slurm`, or `python -m benchmarks.check_slurm [--install]`.
 
-Ten workloads of sleeping jobs run side by side on private clusters of emulated nodes, three times; what Slurm's own commands
+Eleven workloads of sleeping jobs run side by side on private clusters of emulated nodes, three times; what Slurm's own commands
 tell afterwards is read by `jobwise.slurm.read.site` and replayed under `slurm`, and real runs are compared with each other and
 with the replays; its log is checked pass by pass: some thirty-five minutes. Without Slurm it says so.
 """
@@ -60,6 +60,7 @@ class Trial:
     gpus: int = 0
     types: dict[str, str] = field(default_factory=dict)  # of the GPUs of nodes
     acts: tuple[tuple[float, tuple[str, ...]], ...] = ()  # (s, words): what an administrator does
+    switches: tuple[str, ...] = ()  # lines of topology.conf
 
 
 ACCOUNT = [["add", "account", "all"], ["add", "user", "root", "account=all"]]
@@ -171,6 +172,18 @@ TRIALS = [
         2,
         {"node[13-14]": "a100", "node[15-16]": "v100"},
     ),
+    Trial(
+        "switches",
+        [*_nodes(last=13), *_nodes(weight=5, first=14), *BATCH, "SelectTypeParameters=CR_Core", *AGE, FAST],
+        ACCOUNT,
+        "switches",
+        switches=(
+            *(f"SwitchName=leaf{k} Nodes=node[{4 * k + 1:02d}-{4 * k + 4:02d}]" for k in range(4)),
+            "SwitchName=left Switches=leaf[0-1]",
+            "SwitchName=right Switches=leaf[2-3]",
+            "SwitchName=top Switches=left,right",
+        ),
+    ),
 ]
 
 
@@ -195,6 +208,9 @@ def jobs(t: Trial, seed: int) -> Iterator[tuple[float, list[str]]]:
             own += ["--mem-per-cpu", f"{rng.choice([500, 1000, 2000])}M"]
         if t.options == "tiers":
             own += ["-p", "high" if rng.random() < 0.2 else "low"]
+        if t.options == "switches" and tasks >= 4:
+            own += ["-N", str(tasks // 2)] if rng.random() < 0.5 else []
+            own += ["--switches", str(rng.choice(["1", "1@0:30", "2@1:00"]))] if rng.random() < 0.5 else []
         more: list[str] = []
         if t.options == "kinds":
             own, more = _kinds(rng, tasks, limit)
@@ -218,7 +234,7 @@ def _kinds(rng: np.random.Generator, tasks: int, limit: int) -> tuple[list[str],
 
 def record(t: Trial, folder: Path, port: int, seed: int, say) -> Path:
     """Run a workload on a real Slurm; the folder that `jobwise slurm site` reads."""
-    cluster, out = Cluster(folder, port, t.conf, t.gpus, t.types), folder / "told"
+    cluster, out = Cluster(folder, port, t.conf, t.gpus, t.types, t.switches), folder / "told"
     out.mkdir()
     try:
         cluster.start(t.accounts)

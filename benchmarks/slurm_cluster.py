@@ -60,10 +60,18 @@ def install() -> None:
 
 class Cluster:
     """A cluster in a folder. `conf`: lines of slurm.conf, with its NodeName and PartitionName lines; "@3@" is the port of
-    node 3; `gpus`: of a node; `types`: of the GPUs of nodes ({"node[13-14]": "a100"})."""
+    node 3; `gpus`: of a node; `types`: of the GPUs of nodes ({"node[13-14]": "a100"}); `switches`: lines of topology.conf."""
 
-    def __init__(self, folder: Path, port: int, conf: Sequence[str], gpus: int = 0, types: Mapping[str, str] | None = None):
-        self.folder, self.port, self.gpus, self.types = folder, port, gpus, types or {}
+    def __init__(
+        self,
+        folder: Path,
+        port: int,
+        conf: Sequence[str],
+        gpus: int = 0,
+        types: Mapping[str, str] | None = None,
+        switches: Sequence[str] = (),
+    ):
+        self.folder, self.port, self.gpus, self.types, self.switches = folder, port, gpus, types or {}, switches
         self.env = os.environ | {"PATH": PATHS, "SLURM_CONF": str(folder / "slurm.conf"), "TZ": "UTC"}
         self.daemons: list[subprocess.Popen] = []
         for name in ("run", "log", "state", "spool", "dev", "munge", "tmp"):
@@ -86,7 +94,11 @@ class Cluster:
             f"DebugFlags=Backfill,Priority{',Hetjob' * (int(version()[:2]) >= 23)}", "SlurmctldDebug=debug",
             "AccountingStorageTRES=gres/gpu", "SchedulerType=sched/backfill", "PriorityType=priority/multifactor",
         ]  # fmt: skip
-        (f / "slurm.conf").write_text("\n".join([*plain, *(["GresTypes=gpu"] if self.gpus else []), *conf]) + "\n")
+        plain += ["GresTypes=gpu"] if self.gpus else []
+        plain += ["TopologyPlugin=topology/tree"] if self.switches else []
+        (f / "slurm.conf").write_text("\n".join([*plain, *conf]) + "\n")
+        if self.switches:
+            (f / "topology.conf").write_text("\n".join(self.switches) + "\n")
         (f / "cgroup.conf").write_text("CgroupPlugin=disabled\n" if int(version()[:2]) >= 23 else "")
         if self.gpus:
             for k in range(self.gpus):

@@ -35,6 +35,8 @@ ask_dtype = np.dtype(
         ("types", "i4"),  # node set that has GPUs of its types; Slurm plans as if others could serve, too
         ("named", "i1"),  # the nodes of its set are those that its line names (--nodelist)
         ("reservation", "i4"),  # the group of closures whose nodes alone it may use; 0: none
+        ("switches", "i4"),  # leaf switches at most, until it has waited for so long (s); 0: any number
+        ("switch_wait", "f8"),
     ],
     align=True,
 )
@@ -122,6 +124,8 @@ settings_dtype = np.dtype(
         ("youngest", "i1"),  # the job that started last is stopped first; else the one of the lowest priority and fewest nodes
         ("version", "i4"),  # of Slurm, 260503 for 26.05.3: cycles follow other rules from version to version (below)
         ("requeue_delay", "f8"),  # s that a requeued job waits at least
+        ("topo_optional", "i1"),  # only jobs that ask for few switches are placed by them
+        ("max_switch_wait", "f8"),  # s that a job waits for few switches at most
         ("charged", "i1"),  # are jobs charged when they end? Else a pass charges those that run then, and no others
     ],
     align=True,
@@ -136,6 +140,7 @@ STOCK = {  # Slurm's own
     "fair_tree": 1, "loop": 1.0, "batch_delay": 3.0, "sched_interval": 60.0, "depth": 100.0, "bf_interval": 30.0,
     "bf_window": 86_400.0, "bf_resolution": 60.0, "bf_max_test": 500.0, "bf_max_user": inf, "kill_wait": 30.0,
     "bf_max_array": 20.0, "requeue_delay": 121.0, "look_phase": 0.5, "cycle_phase": 0.75, "price_phase": 300.0,
+    "max_switch_wait": 300.0,
 }  # fmt: skip
 
 
@@ -155,7 +160,8 @@ class Site:
     account a (its group) is charged to. `settings` [1]. `closures` [K]: when nodes take no jobs. `licences` [L]: how many of
     each there are, `licence_asks` [M, L]: how many jobs ask for, the first row nothing. `partition_preempt` [P], `qos_preempt`
     [Q]: how their jobs are stopped for others, `preempts` [Q, Q] of 0 and 1: whose jobs a QOS stops; empty: none are.
-    `partition_qos` [P]: the QOS of a partition, whose limits stand for those of its jobs' own; empty: none has one."""
+    `partition_qos` [P]: the QOS of a partition, whose limits stand for those of its jobs' own; empty: none has one.
+    `switches` [S, N] of 0 and 1: the nodes below each switch, `switch_parent` [S] the one above it, or itself."""
 
     weight: np.ndarray
     sets: np.ndarray
@@ -173,6 +179,8 @@ class Site:
     partition_preempt: np.ndarray = field(default_factory=lambda: np.zeros(0, preempt_dtype))
     qos_preempt: np.ndarray = field(default_factory=lambda: np.zeros(0, preempt_dtype))
     preempts: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
+    switches: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
+    switch_parent: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     names: tuple[str, ...] = ()  # of nodes
     partition_names: tuple[str, ...] = ()
     association_names: tuple[tuple[str, str], ...] = ()  # account, user ("": the account's own)

@@ -43,8 +43,8 @@ def table(rows):
     return "\n".join(["|".join(names), *("|".join(str(r.get(k, "")) for k in names) for r in rows)]) + "\n"
 
 
-def write(folder, jobs, nodes=(), partitions=(), qos=(), assoc=(), **config):
-    """Fill a folder; `nodes`, `partitions`: records; `qos`, `assoc`: rows; `config`: settings."""
+def write(folder, jobs, nodes=(), partitions=(), qos=(), assoc=(), switches="", **config):
+    """Fill a folder; `nodes`, `partitions`: records; `qos`, `assoc`: rows; `switches`: topology.conf; `config`: settings."""
     folder.mkdir(parents=True, exist_ok=True)
     settings = {"ClusterName": "demo", "AccountingStorageEnforce": "associations,limits,qos", "PriorityWeightAge": "1000"}
     settings |= {"PriorityType": "priority/multifactor", "SchedulerType": "sched/backfill", "SelectType": "select/cons_tres"}
@@ -53,6 +53,8 @@ def write(folder, jobs, nodes=(), partitions=(), qos=(), assoc=(), **config):
     (folder / "scontrol_node.txt").write_text("".join(nodes or [node("c1")]))
     (folder / "scontrol_partition.txt").write_text("".join(partitions or [partition()]))
     (folder / "sacctmgr_qos.txt").write_text(table([{"Name": "normal", "Priority": 0}, *qos]))
+    if switches:
+        (folder / "scontrol_topology.txt").write_text(switches)
     if assoc:
         (folder / "sacctmgr_assoc.txt").write_text(table(assoc))
     (folder / "sacct.txt").write_text(table([{k: j[k] for k in COLUMNS} for j in jobs]))

@@ -1,8 +1,10 @@
-"""Choose the nodes of a job on a site as Slurm does (select/cons_tres, one or several resources, no topology).
+"""Choose the nodes of a job on a site as Slurm does (select/cons_tres, one or several resources).
 
 Usable nodes of one weight that lie beside each other are a run. Of the lightest runs that with the fewest CPUs that suffice
 gives the nodes, else that with the most, and then the next; inside a run a single node that suffices with the fewest CPUs to
 spare, else the lowest numbers first. Tasks fill the chosen nodes one after the other, each has at least one.
+
+Where the site has switches, these are the first to count (`switches.py`).
 
 What a job could have of which cells says `node_room.py`. Nodes of a cell that it may use, and that lie beside each other, are a
 stretch; a run is one stretch or several.
@@ -36,7 +38,9 @@ from jobwise.sim.site.node_room import (
     unranked,
 )
 from jobwise.sim.site.node_sets import drop, next_in, next_out
+from jobwise.sim.site.switches import by_switches, pick_below, switches
 from jobwise.sim.spans import separate
+from jobwise.site import Site
 
 MANY = 1 << 40
 
@@ -99,9 +103,12 @@ def pick(ask, cells, free, weight, space, node, more):
     Where the choice fails, the nodes with the least are left out, and it is made again. `free`: of each node of a cell."""
     least = np.int64(1)
     while enough(ask, space):
-        k = _pick(ask, cells, free, weight, space, node, more)
-        if k > 0:
-            return k
+        if by_switches(ask, space.tree):
+            k = pick_below(ask, cells, free, weight, space, node, more)
+        else:
+            k = _pick(ask, cells, free, weight, space, node, more)
+        if k != 0:
+            return max(k, 0)
         if _too_small(ask, cells, space):
             return 0
         left, size = MANY, cells.size[0]
@@ -196,10 +203,11 @@ def _pick(ask, cells, free, weight, space, node, more):
     return k if cpus <= 0 and least <= 0 and gpus <= 0 else 0
 
 
-def choice_of(free: np.ndarray, capacity: np.ndarray, weight: np.ndarray) -> Callable[[np.void, np.ndarray], np.ndarray]:
+def choice_of(free: np.ndarray, capacity: np.ndarray, site: Site) -> Callable[[np.void, np.ndarray], np.ndarray]:
     """Return a function of a row of `ask_dtype` and a set [W] of nodes: the nodes that the job would get [K], in the order in
-    which they are chosen. `free`, `capacity` [N, 3], `weight` [N]."""
-    cells, space = separate(free.astype(np.int64), capacity.astype(np.int64)), rooms(len(weight))
+    which they are chosen. `free`, `capacity` [N, 3]."""
+    weight = site.weight
+    cells, space = separate(free.astype(np.int64), capacity.astype(np.int64)), rooms(len(weight), switches(site))
     node, more = np.zeros((2, len(weight)), np.int32)
     note_vacant(cells, space)
 

@@ -6,7 +6,7 @@ and free CPUs, and at those that running jobs would give back.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from jobwise.compiled import inlined, kernel
 from jobwise.sim.site.cells import SETTLED
 from jobwise.sim.site.node_sets import BITS, NOTHING, ONE, add, add_all, drop, lowest, next_in, size_of
 from jobwise.sim.spans import at
+
+if TYPE_CHECKING:
+    from jobwise.sim.site.switches import Switches
 
 CPUS, MEMORY, GPUS = range(3)
 RANKS = 256  # of nodes of one weight by their GPUs,
@@ -77,17 +80,17 @@ class Room(NamedTuple):
     cards: np.ndarray  # [N] GPUs of a run
     rank: np.ndarray  # [N] behind the weight: smaller with more GPUs, as the last job with GPUs that was tested left it
     ranked: np.ndarray  # [W] nodes that may have one other than the last
+    tree: Switches
 
 
-def rooms(nodes: int, at_first: bool = False) -> Room:
-    """Return room for `nodes` nodes; `at_first`: a job of one node takes the first that suffices."""
+def rooms(nodes: int, tree: Switches, at_first: bool = False) -> Room:
+    """Return room for `nodes` nodes below switches; `at_first`: a job of one node takes the first that suffices."""
     have, usable_nodes, asked, first, until, cell, cpus, cards = np.zeros((8, nodes), np.int64)
     vacant, offered, mask, usable_cells, ranked = np.zeros((5, -(-nodes // BITS)), np.uint64)
     sums, rank, run = np.zeros(6, np.int64), np.full(nodes, RANKS - 1), np.zeros(nodes + 1, np.int64)
     sums[FIRST] = at_first
-    return Room(
-        have, usable_nodes, asked, vacant, offered, usable_cells, mask, sums, first, until, cell, run, cpus, cards, rank, ranked
-    )
+    stretches, runs = (first, until, cell), (run, cpus, cards)
+    return Room(have, usable_nodes, asked, vacant, offered, usable_cells, mask, sums, *stretches, *runs, rank, ranked, tree)
 
 
 @inlined

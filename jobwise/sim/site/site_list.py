@@ -24,6 +24,7 @@ from jobwise.sim.site.slurm_limits import allowed
 from jobwise.sim.site.slurm_loop import begin, note
 from jobwise.sim.site.slurm_notes import NOTES, known_from, remember
 from jobwise.sim.site.slurm_plan import plan
+from jobwise.sim.site.switches import wait_for_few
 from jobwise.site import LIMITS
 
 
@@ -31,6 +32,7 @@ from jobwise.site import LIMITS
 def _fits_now(s, e, slurm, j, partition, held, now):
     """Return the number of entries (slurm.work.node) on which job j could start now without changing others' plans; 0: none."""
     mask_of(slurm, s.jobs[e, j], partition, slurm.work.mask)
+    wait_for_few(slurm, s.jobs[e, j], now)
     left_open(slurm, partition, held, 0, now, max(s.jobs[e, j]["walltime"], 1.0))
     return choose_now(slurm, slurm.site.ask[s.jobs[e, j]["ask"]], slurm.work.open_mask)
 

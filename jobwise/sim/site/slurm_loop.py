@@ -29,6 +29,7 @@ from jobwise.sim.site.slurm_limits import allowed, asked, begun_elsewhere, count
 from jobwise.sim.site.slurm_notes import NOTES, known_from, remember
 from jobwise.sim.site.slurm_plan import plan
 from jobwise.sim.site.slurm_time import whole
+from jobwise.sim.site.switches import wait_for_few
 from jobwise.sim.state import ENTERED, LEFT
 from jobwise.site import LIMITS, TICKING
 
@@ -95,6 +96,7 @@ def main_pass(s, e, slurm, o, depth):
         if tried > depth:
             break
         mask_of(slurm, s.jobs[e, j], p, slurm.work.mask)
+        wait_for_few(slurm, s.jobs[e, j], s.sims[e]["now"])
         for y in range(len(closed)):
             slurm.work.mask[y] &= ~(closed[y] | slurm.work.completing[y])
         reserved(slurm, s.jobs[e, j], s.sims[e]["now"], s.sims[e]["now"], slurm.work.mask)
@@ -199,7 +201,7 @@ def backfill(s, e, slurm, o):
         t, k, since = plan(s, e, slurm, j, p, held, n, now, since)
         if het > 0:
             note_part(slurm, het, j, t)
-        if since > now:
+        if since > now and slurm.site.ask[job["ask"]]["switches"] == 0:  # each has waited for another time
             notes = remember(slurm, notes, job["ask"], p, job["walltime"], since)
         if t == np.inf:
             continue
@@ -246,6 +248,7 @@ def _begin_het_jobs(s, e, slurm, now, out):
             j = het.job[h, x]
             p = slurm.site.queues[max(s.jobs[e, j]["partition"], 0), 0]
             mask_of(slurm, s.jobs[e, j], p, slurm.work.mask)
+            wait_for_few(slurm, s.jobs[e, j], now)
             reserved(slurm, s.jobs[e, j], s.sims[e]["now"], s.sims[e]["now"], slurm.work.mask)
             for y in range(len(slurm.work.mask)):
                 slurm.work.mask[y] &= ~slurm.work.chosen[y]

@@ -14,6 +14,7 @@ from jobwise.sim.site.node_sets import NOTHING, next_in, size
 from jobwise.sim.site.slurm_calendar import left_open, overlaps
 from jobwise.sim.site.slurm_ends import mask_of, will_run
 from jobwise.sim.site.slurm_time import floored, is_exact, is_windowed, plan_end, planned_from, resolution
+from jobwise.sim.site.switches import wait_for_few
 
 
 @inlined
@@ -56,6 +57,7 @@ def plan(s, e, slurm, j, partition, count, n, now, since):
     job, exact = s.jobs[e, j], is_exact(slurm)
     ask, limit, window = slurm.site.ask[job["ask"]], max(job["walltime"], 1.0), now + slurm.site.settings[0]["bf_window"]
     mask_of(slurm, job, partition, slurm.work.mask)
+    wait_for_few(slurm, job, now)
     windowed = is_windowed(slurm)
     has_gpus = ask["gpus"] != 0 or ask["gpus_node"] != 0  # tests for GPUs leave the nodes in another order
     later, at = since, 0

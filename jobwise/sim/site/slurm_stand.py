@@ -12,6 +12,7 @@ from jobwise.sim.site.node_choice import choose_now
 from jobwise.sim.site.node_sets import NOTHING, add
 from jobwise.sim.site.slurm_ends import take_free
 from jobwise.sim.site.slurm_loop import begin, note, wind
+from jobwise.sim.site.switches import PATIENT
 from jobwise.site import LIMITS
 
 
@@ -33,6 +34,7 @@ def stand(s, e, slurm, rows, start, first, node, now):
         slurm.work.mask[:] = NOTHING
         for x in range(first[i], first[i + 1]):
             add(slurm.work.mask, node[x])
+        slurm.work.room.tree.marks[PATIENT] = 1
         k = choose_now(slurm, slurm.site.ask[s.jobs[e, rows[i]]["ask"]], slurm.work.mask)
         if how_many(slurm, k) != first[i + 1] - first[i]:  # as it was recorded, then
             k = first[i + 1] - first[i]

@@ -15,6 +15,7 @@ from jobwise.sim.site.node_sets import packed
 from jobwise.sim.site.preemption import Preemption, preemption
 from jobwise.sim.site.slurm_ends import BLOCK
 from jobwise.sim.site.slurm_notes import NOTES
+from jobwise.sim.site.switches import switches
 from jobwise.sim.spans import Spans, separate
 from jobwise.sim.state import State
 from jobwise.site import LIMITS, ONE_NODE, Site
@@ -226,7 +227,7 @@ def scheduler(s: State, e: int, site: Site) -> SlurmTables:
             planned=np.zeros((room, W), np.uint64),
             completing=completing,
             begun_in=np.full(arrays, -1, np.int64),
-            room=rooms(N, bool(site.settings["version"][0] >= ONE_NODE)),
+            room=rooms(N, switches(site), bool(site.settings["version"][0] >= ONE_NODE)),
         ),
     )
 
@@ -266,7 +267,7 @@ def _unfit(jobs: np.ndarray, site: Site, sets: np.ndarray, capacity: np.ndarray)
     own = site.queues[np.maximum(jobs["partition"], 0)]
     pairs = np.stack([np.repeat(jobs["ask"], own.shape[1]).astype(np.int64), own.ravel()], axis=1)
     pairs = np.unique(pairs[pairs[:, 1] >= 0], axis=0)
-    cells, space = separate(capacity.copy(), capacity.copy()), rooms(len(capacity))
+    cells, space = separate(capacity.copy(), capacity.copy()), rooms(len(capacity), switches(site))
     node, more = np.zeros((2, len(capacity)), np.int32)
     mask = np.zeros(sets.shape[1], np.uint64)
     note_unfit(site.asks, sets, site.partitions, pairs, cells, site.weight, space, node, more, mask, unfit)

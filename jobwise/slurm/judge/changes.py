@@ -137,6 +137,7 @@ def _resized(w: Workload, more: int) -> Workload:
         closures["set"][broken] = len(sets) + np.arange(len(own))
         sets = np.concatenate([sets, own])
     site = replace(site, weight=site.weight[rows], sets=sets, names=names, closures=closures)
+    site = replace(site, switches=site.switches[:, rows] if len(site.switches) else site.switches)
     w = replace(w, cluster=replace(w.cluster, capacity=capacity[rows], site=site))
     if more < 0:
         fits = fitting(w)
@@ -149,7 +150,7 @@ def fitting(w: Workload) -> np.ndarray:
     """[J] could each job start on the empty nodes of one of its partitions?"""
     site, capacity = w.cluster.known_site, w.cluster.capacity
     kinds, which = np.unique(np.stack([w.jobs["ask"], w.jobs["partition"]], axis=1), axis=0, return_inverse=True)
-    sets, choice = packed(site.sets), choice_of(capacity, capacity, site.weight)
+    sets, choice = packed(site.sets), choice_of(capacity, capacity, site)
 
     def one(ask: np.void, queue: int) -> bool:
         for p in site.queues[queue]:

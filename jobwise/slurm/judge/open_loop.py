@@ -22,6 +22,7 @@ from jobwise.sim.site.multifactor import price_all
 from jobwise.sim.site.node_choice import choose_now
 from jobwise.sim.site.node_sets import NOTHING, members, packed
 from jobwise.sim.site.slurm_ends import take_free
+from jobwise.sim.site.switches import PATIENT
 from jobwise.sim.state import State, allocate, runs_for
 from jobwise.site import LIMITS
 from jobwise.slurm.read.recording import Pass, RecordedPlan, RecordedStop, Recording
@@ -190,6 +191,7 @@ class RecordedRun:
         runs_for(s, 0, j, max(self.r.end[row] - t, 1e-3))
         take_free(s, 0, self.slurm)
         self.slurm.work.mask[:] = packed(np.isin(np.arange(len(self.site.weight)), nodes))
+        self.slurm.work.room.tree.marks[PATIENT] = 1
         k = choose_now(self.slurm, self.site.asks[s.jobs[0, j]["ask"]], self.slurm.work.mask)
         mine = self.chosen.get(row, ())
         if how_many(self.slurm, k) != len(nodes) or sorted(mine) == sorted(nodes):

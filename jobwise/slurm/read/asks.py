@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from jobwise.site import ask_dtype
 from jobwise.slurm.read.hardware import Sets, Sharing
-from jobwise.slurm.read.requests import by_accounting, by_line, options, types_of
+from jobwise.slurm.read.requests import by_accounting, by_line, options, switches_of, types_of
 from jobwise.slurm.read.text import amount, features_of, nodes, resources, said
 from jobwise.slurm.read.unsimulated import UNSIMULATED
 from jobwise.workloads.accounting import Accounting
@@ -148,6 +148,7 @@ def _ask(r: dict, site: Known, capacity: np.ndarray, memory: bool) -> tuple[tupl
         amounts[9] = site.sets.add(np.flatnonzero(usable).tolist())
     amounts[13] = int(site.preempting and (amounts[13] or site.once))
     amounts[15] = site.bundle(o.get("licenses", ""))
+    amounts[19:21] = switches_of(o.get("switches", ""))
     amounts[18] = site.reservations.get(o.get("reservation", ""), 0)
     return tuple(amounts), remark
 

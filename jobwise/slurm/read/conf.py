@@ -117,6 +117,7 @@ PARAMETERS = {  # words of SchedulerParameters
     "bf_max_job_test": ConfLine("bf_max_test", _number, _plain),
     "bf_max_job_user": ConfLine("bf_max_user", _most, _plain),
     "bf_max_job_array_resv": ConfLine("bf_max_array", _number, _plain),
+    "max_switch_wait": ConfLine("max_switch_wait", _number, _plain),
 }
 
 

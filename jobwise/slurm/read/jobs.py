@@ -270,7 +270,7 @@ def _fits(table: np.ndarray, lists: list[str], which: np.ndarray, ask: np.ndarra
     """[J] could each job start on the empty nodes of one of its partitions?"""
     site, capacity = cluster.known_site, cluster.capacity
     at, masks = {p: i for i, p in enumerate(site.partition_names)}, packed(sets.table())
-    choice = choice_of(capacity, capacity, site.weight)
+    choice = choice_of(capacity, capacity, site)
 
     def one(p: str, a: int) -> bool:
         own = [

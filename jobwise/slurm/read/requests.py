@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+from math import inf
 
-from jobwise.slurm.read.text import gpus, memory
+from jobwise.slurm.read.text import gpus, memory, seconds
 
 LONG = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "C": "constraint", "p": "partition", "d": "dependency"}
 LONG |= {
@@ -87,8 +88,14 @@ def by_line(o: dict[str, str], default: tuple[int, int]) -> tuple:
         100 if nice == "yes" else int(nice),
         *(0, 0),
         int("no-requeue" in o),
-        *(0, 0, 0, 0, 0),
+        *(0,) * 7,
     )
+
+
+def switches_of(text: str) -> tuple[int, float]:
+    """1@05:00 -> (1, 300): leaf switches at most, and s that the job waits for them; none: (0, 0). Raises ValueError."""
+    count, _, wait = text.partition("@")
+    return (int(count), seconds(wait) if wait else inf) if count else (0, 0.0)
 
 
 def types_of(text: str) -> dict[str, int]:
@@ -112,5 +119,5 @@ def by_accounting(asked: dict[str, float], got: dict[str, float], cpus: int, tex
     cpu = 0 if node else memory(text) if text.endswith("c") else int(asked.get("mem", 0)) // cpus
     cards, whole = int(asked.get("gpu", 0)), got.get("cpu", 0) > -(-cpus // threads) * threads
     if cards and got.get("node", 1) == 1:
-        return 1, 1, cpus, 1, cpu, node, 0, cards, whole, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
-    return least, 0, cpus, 1, cpu, node, cards, 0, whole, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+        return 1, 1, cpus, 1, cpu, node, 0, cards, whole, *(0,) * 12
+    return least, 0, cpus, 1, cpu, node, cards, 0, whole, *(0,) * 12

@@ -18,7 +18,7 @@ from typing import NoReturn
 from jobwise.errors import InputError
 from jobwise.slurm.read.text import memory, nodes, pairs, seconds
 
-EVENTS, CONF, SCRIPT = "*.events", "slurm.conf", "sacctmgr*.script"
+EVENTS, CONF, SCRIPT, TREE = "*.events", "slurm.conf", "sacctmgr*.script", "topology.conf"
 ZERO = 946_684_800  # s since 1970 of time 0 of the events, which name no day: 1 January 2000
 YEAR_S = 365 * 86_400  # Slurm's limit of a job where none is set
 COLUMNS = {"maxsubmitjobsperuser": "MaxSubmitPU", "maxjobsperuser": "MaxJobsPU", "maxtresperuser": "MaxTRESPU"}
@@ -53,7 +53,7 @@ def taken(folder: Path) -> list[str]:
     """Return the names of the files of such a site, in order; none where sacct has printed something, or no event is there."""
     if not any(folder.glob(EVENTS)) or any(folder.glob("sacct.*")):
         return []
-    return sorted(x.name for pattern in (EVENTS, CONF, SCRIPT) for x in folder.glob(pattern))
+    return sorted(x.name for pattern in (EVENTS, CONF, SCRIPT, TREE) for x in folder.glob(pattern))
 
 
 def printed(folder: Path) -> Printed:
@@ -83,6 +83,7 @@ def printed(folder: Path) -> Printed:
         "scontrol_config": "".join(f"{k:<24}= {v}\n" for k, v in _settings(lines)),
         "scontrol_node": "".join(_nodes(lines)),
         "scontrol_partition": "".join(_partition(x) for x in partitions.values()),
+        "scontrol_topology": "\n".join(_lines(folder / TREE)) if (folder / TREE).is_file() else "",
         "sacctmgr_qos": _table([_qos(x) for x in script if re.match(r"add\s+qos\s", x, re.IGNORECASE)]),
         "sacctmgr_assoc": _table(list(_associations(script, users))),
         "sacctmgr_event": "",

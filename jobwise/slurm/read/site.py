@@ -20,6 +20,7 @@ from jobwise.slurm.read.associations import unlimited, used
 from jobwise.slurm.read.closures import closures, out_of_service
 from jobwise.slurm.read.preempting import with_preemption
 from jobwise.slurm.read.text import amount, config, nodes, records, resources, said, seconds, table
+from jobwise.slurm.read.tree import with_switches
 from jobwise.slurm.read.unsimulated import UNSIMULATED
 from jobwise.workload import Workload
 from jobwise.workloads.accounting import Accounting, forgiving
@@ -37,6 +38,7 @@ COMMANDS = {
     "scontrol_config": "SLURM_TIME_FORMAT=%s scontrol show config",
     "scontrol_node": "scontrol show node -o",
     "scontrol_partition": "scontrol show partition",
+    "scontrol_topology": "scontrol show topology",
     "sacctmgr_qos": "sacctmgr -P show qos",
     "sacctmgr_assoc": f"sacctmgr -P show assoc format={ASSOCIATION}",
     "sacctmgr_event": f"{SINCE} show event start=now-180days format=NodeName,TimeStart,TimeEnd,State",
@@ -96,6 +98,10 @@ def _read(folder: Path, accounting: Accounting | None) -> Workload:
         machines = guesses.machines(accounting)
     set_ = _told(folder, "scontrol_config", lambda: conf.scheduler(known))
     site, cluster, sets, features = _told(folder, "scontrol_node", lambda: hardware.nodes_of(machines, set_))
+    site, of_switches = _told(
+        folder, "scontrol_topology", lambda: with_switches(site, texts.get("scontrol_topology", ""), known)
+    )
+    guessed += of_switches
     queues = _records(folder, texts, "scontrol_partition", "PartitionName")
     queues = queues or _document(folder, "scontrol_partition")
     if not queues:

@@ -109,8 +109,8 @@ CONFIG = Keys(
         "SelectTypeParameters": "cr_cpu cr_cpu_memory cr_core cr_core_memory cr_socket cr_socket_memory "
         "cr_core_default_dist_block",
         "SuspendTime": "-1sec -1 infinite",
-        "TopologyParam": "",
-        "TopologyPlugin": "topology/none topology/default topology/flat",
+        "TopologyParam": "topooptional dragonfly switchasnoderank routepart routetree",  # named where the switches are read
+        "TopologyPlugin": "topology/none topology/default topology/flat topology/tree",
     },
 )
 PARTITIONS = Keys(
@@ -187,7 +187,6 @@ ASSOCIATIONS = Keys(
 )
 GRES = r"\s--(?:gres|tres-per-node|tres-per-job|tres-per-task)[=\s]\s*([\w:/=,.]+)"
 LINES = {  # pattern of a SubmitLine -> what of it is not simulated
-    r"\s--switches[=\s]": "--switches",
     r"\s(?:-S[\s=]?\d+|--core-spec[=\s]|--thread-spec[=\s])": "--core-spec",
     r"\s(?:-s\s|--oversubscribe\b)": "--oversubscribe",
     r"\s--contiguous\b": "--contiguous",
