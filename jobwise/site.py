@@ -131,6 +131,7 @@ settings_dtype = np.dtype(
     align=True,
 )
 TICKING = 231100  # from this version on main passes begin with a second; before at any phase
+NOT_EMPTY = 240500  # before, a job is tried first as if nothing ran, which counts for few switches
 WINDOWED = 241100  # a try of a cycle looks among the ends from its begin to the next try; before from now
 ENDED = 250500  # what ends at the begin of a try is gone by then; before what ends sooner. Licences no longer join a search
 RELEVANT = 250501  # a plan begins when the last running job on its nodes ends; before with its group

@@ -25,7 +25,9 @@ from jobwise.sim.site.node_room import (
     MEMORY,
     NODES,
     RANKED,
+    SEARCH,
     WEIGHT,
+    again,
     enough,
     free_cpus,
     measure,
@@ -38,9 +40,9 @@ from jobwise.sim.site.node_room import (
     unranked,
 )
 from jobwise.sim.site.node_sets import drop, next_in, next_out
-from jobwise.sim.site.switches import by_switches, pick_below, switches
-from jobwise.sim.spans import separate
-from jobwise.site import Site
+from jobwise.sim.site.switches import PATIENT, by_switches, pick_below, switches
+from jobwise.sim.spans import Spans, separate
+from jobwise.site import NOT_EMPTY, Site
 
 MANY = 1 << 40
 
@@ -97,20 +99,25 @@ def cap(ask, have, rest, owed):
     return min(have, max(rest - max(owed - 1, 0), np.int64(ask["cpus"])))
 
 
+@inlined
+def most_nodes(ask):
+    """The nodes that a job may have."""
+    return np.int64(ask["most"] if ask["most"] > 0 else max(ask["tasks"], ask["nodes"], 1))
+
+
 @kernel
 def pick(ask, cells, free, weight, space, node, more):
     """Nodes for a job by what was measured: node[:k], each with the more[:k] nodes behind it; k = 0 where it does not fit.
     Where the choice fails, the nodes with the least are left out, and it is made again. `free`: of each node of a cell."""
-    least = np.int64(1)
+    least, found = np.int64(1), 0
+    if enough(ask, space) and by_switches(ask, space.tree) and not (space.sums[FIRST] and most_nodes(ask) == 1):
+        return pick_below(ask, cells, free, weight, space, node, more)
     while enough(ask, space):
-        if by_switches(ask, space.tree):
-            k = pick_below(ask, cells, free, weight, space, node, more)
-        else:
-            k = _pick(ask, cells, free, weight, space, node, more)
-        if k != 0:
-            return max(k, 0)
+        found = _pick(ask, cells, free, weight, space, node, more)
+        if found > 0:
+            break
         if _too_small(ask, cells, space):
-            return 0
+            break
         left, size = MANY, cells.size[0]
         c = next_in(space.usable, 0, size)
         while c < size:
@@ -126,13 +133,17 @@ def pick(ask, cells, free, weight, space, node, more):
         least = max(left, least + 1)
         if left == MANY:
             break
-    return 0
+    if found == 0 and least > 1:  # the next search begins with all of them
+        for c in range(cells.size[0]):
+            if space.asked[c] == space.sums[SEARCH]:
+                again(ask, free, cells.capacity, space, c)
+    return found
 
 
 @kernel
 def _too_small(ask, cells, space):
     """Return whether the allowed number of nodes cannot hold the job, even of the largest size."""
-    most, largest = np.int64(ask["most"] if ask["most"] > 0 else max(ask["tasks"], ask["nodes"], 1)), np.int64(0)
+    most, largest = most_nodes(ask), np.int64(0)
     c = next_in(space.usable, 0, cells.size[0])
     while c < cells.size[0]:
         largest = max(largest, space.have[c])
@@ -178,7 +189,7 @@ def _entered(node, more, k, first, count):
 def _pick(ask, cells, free, weight, space, node, more):
     runs, have = _runs(space, cells, free, weight), space.have
     cpus, least = np.int64(ask["tasks"]) * ask["cpus"], np.int64(max(ask["nodes"], 1))
-    most, gpus, k = np.int64(ask["most"] if ask["most"] > 0 else max(ask["tasks"], least)), np.int64(ask["gpus"]), 0
+    most, gpus, k = most_nodes(ask), np.int64(ask["gpus"]), 0
     taken = np.int64(0)
     if space.sums[FIRST] and most == 1:
         return _first(space, free, weight, runs, cpus, gpus, node, more)
@@ -246,6 +257,16 @@ def of_types(slurm, ask, mask):
 
 
 @kernel
+def must_wait(slurm, ask, mask):
+    """Would a job that waits for few switches be on more, were all nodes of the set empty? Before 24.05 that is tried first."""
+    work, cells = slurm.work, slurm.work.cells
+    if work.room.tree.marks[PATIENT] or slurm.site.settings[0]["version"] >= NOT_EMPTY:
+        return False
+    empty = Spans(cells.first, cells.capacity, cells.capacity, cells.total, cells.size)
+    return choose(ask, mask, empty, slurm.site.weight, work.empty, work.node, work.more) == 0
+
+
+@kernel
 def choose_now(slurm, ask, mask):
     """Nodes of a site (slurm.work.node) for a job out of the set `mask`, as they are now: how many entries."""
     work = slurm.work
@@ -254,7 +275,19 @@ def choose_now(slurm, ask, mask):
     of_types(slurm, ask, mask)
     if of_gpus(ask):
         rank(ask, work.typed, work.cells, work.cells.free, work.room)
-    return choose(ask, work.typed, work.cells, slurm.site.weight, work.room, work.node, work.more)
+    if must_wait(slurm, ask, work.typed):
+        return 0
+    k = choose(ask, work.typed, work.cells, slurm.site.weight, work.room, work.node, work.more)
+    return 0 if too_many(ask, work.node, work.more, k) else k
+
+
+@kernel
+def too_many(ask, node, more, k):
+    """Are node[:k] more nodes than a job may have? On switches that can be planned, but not started."""
+    n = np.int64(k)
+    for i in range(k):
+        n += more[i]
+    return n > ask["most"] > 0
 
 
 @kernel

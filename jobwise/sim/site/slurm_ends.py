@@ -11,7 +11,7 @@ from jobwise.compiled import allocating, inlined, kernel
 from jobwise.sim.lists.conservative import copy_row
 from jobwise.sim.site.cells import RESOURCES, SETTLED, look
 from jobwise.sim.site.closures import out_of_service
-from jobwise.sim.site.node_choice import of_types, pick
+from jobwise.sim.site.node_choice import must_wait, of_types, pick
 from jobwise.sim.site.node_room import (
     CPUS,
     WHATEVER,
@@ -199,6 +199,8 @@ def will_run(s, e, slurm, ask, mask, n, now, begin, until):
     From 24.11 on what ends before `begin` is gone."""
     settle(slurm)
     of_types(slurm, ask, mask)
+    if must_wait(slurm, ask, slurm.work.typed):
+        return 0, np.inf
     windowed, first = is_windowed(slurm), 0
     if windowed or (of_gpus(ask) and is_exact(slurm)):
         unranked(slurm.work.room, mask)

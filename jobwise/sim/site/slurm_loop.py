@@ -19,7 +19,7 @@ from jobwise.sim.site.distinct_nodes import settled_on
 from jobwise.sim.site.fair_share import used
 from jobwise.sim.site.het_jobs import forget, not_before, note_part, ready
 from jobwise.sim.site.multifactor import price, price_all
-from jobwise.sim.site.node_choice import choose_now, deal, of_types
+from jobwise.sim.site.node_choice import choose_now, deal, of_types, too_many
 from jobwise.sim.site.node_room import RANKED, cell_of, of_gpus, rank, room, unranked
 from jobwise.sim.site.node_sets import NOTHING, add_all, next_in, ones
 from jobwise.sim.site.preemption import end_grace, find_candidates, make_room
@@ -205,7 +205,8 @@ def backfill(s, e, slurm, o):
             notes = remember(slurm, notes, job["ask"], p, job["walltime"], since)
         if t == np.inf:
             continue
-        if t <= now and het == 0:
+        at_once = t <= now and not too_many(slurm.site.ask[job["ask"]], slurm.work.node, slurm.work.more, k)
+        if at_once and het == 0:
             planned = k
             for i in range(k if stoppable else 0):
                 slurm.work.each[i], slurm.work.cell[i] = slurm.work.node[i], slurm.work.more[i]
@@ -316,6 +317,13 @@ def wind(slurm, now):
         c["priced"] = c["price"] - x["calc_period"]
 
 
+@inlined
+def _waited(s, e, slurm):
+    """When no job waits for few switches any more."""
+    last = s.jobs[e, s.sims[e]["jobs"] - 1]["submit"]
+    return last + slurm.site.settings[0]["max_switch_wait"] if len(slurm.work.room.tree.level) else last
+
+
 @allocating
 def run(s, e, slurm, o, steps):
     """Run simulation e for up to `steps` events or passes. True while there is more to do."""
@@ -371,7 +379,7 @@ def run(s, e, slurm, o, steps):
                 backfill(s, e, slurm, o)
                 c["cycled"], stuck = whole(slurm, now), True
             c["backfill"] += LATE + (x["bf_interval"] if due else SHORT_SLEEP)
-        stuck = stuck and now >= slurm.ledger.preempt.next[1]
+        stuck = stuck and now >= slurm.ledger.preempt.next[1] and now > _waited(s, e, slurm)
         if stuck and c["change"] == np.inf and sim["running"] == 0 and sim["next"] == sim["jobs"] and sim["queued"] > 0:
             return False  # on an empty machine nothing could start, and nothing will come
     return True

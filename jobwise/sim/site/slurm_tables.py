@@ -140,6 +140,7 @@ class Work(NamedTuple):
     completing: np.ndarray  # [W] nodes that have lost a job and take no other yet
     begun_in: np.ndarray  # [A] a partition where the pass has started a task of the array; -1: it has not
     room: Room
+    empty: Room  # of nodes as if nothing ran
 
 
 class SlurmTables(NamedTuple):
@@ -167,6 +168,9 @@ def scheduler(s: State, e: int, site: Site) -> SlurmTables:
     highest = np.array([site.qos["priority"].max(initial=0.0) or 1.0, site.partitions["factor"].max(initial=0.0) or 1.0])
     up, working, mask, open_mask, tried, own, chosen, completing = np.zeros((8, W), np.uint64)
     up[:] = packed(np.ones(N))
+    tree = switches(site)
+    empty = rooms(N, tree)
+    empty.vacant[:] = ~np.uint64(0)
     units = site.sets[site.partitions["set"]].astype(np.int64) @ capacity
     return SlurmTables(
         site=SiteTables(
@@ -227,7 +231,8 @@ def scheduler(s: State, e: int, site: Site) -> SlurmTables:
             planned=np.zeros((room, W), np.uint64),
             completing=completing,
             begun_in=np.full(arrays, -1, np.int64),
-            room=rooms(N, switches(site), bool(site.settings["version"][0] >= ONE_NODE)),
+            room=rooms(N, tree, bool(site.settings["version"][0] >= ONE_NODE)),
+            empty=empty,
         ),
     )
 

@@ -13,11 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.compiled import inlined, kernel
-from jobwise.sim.site.node_room import GPUS, WEIGHT, cell_of
-from jobwise.sim.site.node_sets import BITS, NOTHING, ONE, add, add_all, next_in, packed
-from jobwise.site import WINDOWED, Site
+from jobwise.sim.site.node_room import GPUS, WEIGHT, cell_of, of_gpus
+from jobwise.sim.site.node_sets import BITS, NOTHING, ONE, add, drop, next_in, packed
+from jobwise.sim.site.slurm_time import is_exact
+from jobwise.site import ONE_NODE, WINDOWED, Site
 
-PATIENT, RECENT, OPTIONAL = range(3)  # of `Switches.marks`
+PATIENT, RECENT, OPTIONAL, BOUND = range(4)  # of `Switches.marks`
 CPUS_LEFT, NODES_LEFT, MOST_LEFT, GPUS_LEFT, PICKED = range(5)  # of `Switches.left`
 NOWHERE = 1 << 30  # distance of switches that do not reach each other
 REFUSED = -1  # nodes were found, on too many switches
@@ -30,13 +31,15 @@ class Switches(NamedTuple):
     level: np.ndarray  # [S] 0: a leaf
     parent: np.ndarray  # [S] the switch itself: it has none
     apart: np.ndarray  # [S, S] links between two of them
-    marks: np.ndarray  # [3] PATIENT: the job takes any number of leaves; RECENT: 24.11 or later; OPTIONAL: for those who ask
+    marks: np.ndarray  # [4] PATIENT: the job takes any number of leaves; RECENT: 24.11 or later; OPTIONAL: for those who ask;
+    # BOUND: it never gets more nodes than it may have (from 26.05 on)
     own: np.ndarray  # [S, W] nodes below each switch that the job could have
     many: np.ndarray  # [S] how many, as far as they are left
     cpus: np.ndarray  # [S] the CPUs of all of them
     taken: np.ndarray  # [S] does the job have nodes below it that it must have?
     far: np.ndarray  # [S] links from all leaves that it is on
     offered: np.ndarray  # [W] nodes that the job could have
+    units: np.ndarray  # [N] CPUs of each of them; of one that was tried, those that it was taken for
     best: np.ndarray  # [W] those of the smallest weights that suffice
     must: np.ndarray  # [W] those of them that it needs all
     chosen: np.ndarray  # [W]
@@ -51,13 +54,14 @@ def switches(site: Site) -> Switches:
         level=levels(parent),
         parent=parent,
         apart=_apart(parent),
-        marks=np.array([1, x["version"] >= WINDOWED, x["topo_optional"]], np.int64),
+        marks=np.array([1, x["version"] >= WINDOWED, x["topo_optional"], x["version"] >= ONE_NODE], np.int64),
         own=np.zeros((S, words), np.uint64),
         many=np.zeros(S, np.int64),
         cpus=np.zeros(S, np.int64),
         taken=np.zeros(S, np.int64),
         far=np.zeros(S, np.int64),
         offered=np.zeros(words, np.uint64),
+        units=np.zeros(len(site.weight), np.int64),
         best=np.zeros(words, np.uint64),
         must=np.zeros(words, np.uint64),
         chosen=np.zeros(words, np.uint64),
@@ -93,35 +97,44 @@ def by_switches(ask, tree):
 
 @inlined
 def wait_for_few(slurm, job, now):
-    """Note whether a job has waited long enough to take nodes on any number of leaf switches."""
+    """Note whether a job has waited long enough to take nodes on any number of leaf switches. List schedulers let none wait."""
     ask, most = slurm.site.ask[job["ask"]], slurm.site.settings[0]["max_switch_wait"]
     waited = np.floor(now) - np.floor(job["submit"])
-    slurm.work.room.tree.marks[PATIENT] = ask["switches"] == 0 or waited >= min(np.float64(ask["switch_wait"]), most)
+    enough = ask["switches"] == 0 or is_exact(slurm) or waited >= min(np.float64(ask["switch_wait"]), most)
+    slurm.work.room.tree.marks[PATIENT] = enough
 
 
 @kernel
-def _measure(ask, cells, weight, space):
-    """tree.own, tree.many, tree.cpus of what was measured; the highest switch that could serve; -1: none could."""
-    tree, top, lightest, size = space.tree, -1, np.int64(0), cells.size[0]
-    need, least = np.int64(ask["tasks"]) * ask["cpus"], np.int64(max(ask["nodes"], 1))
+def _offer(cells, space):
+    """tree.offered = the nodes that were measured, tree.units = their CPUs; how many there are."""
+    tree, size, count = space.tree, cells.size[0], 0
     for x in range(len(tree.offered)):
         tree.offered[x] = NOTHING
     c = next_in(space.usable, 0, size)
     while c < size:
-        add_all(tree.offered, cells.first[c], cells.first[c + 1])
+        i = next_in(space.mask, cells.first[c], cells.first[c + 1])
+        while i < cells.first[c + 1]:
+            add(tree.offered, i)
+            tree.units[i], count = space.have[c], count + 1
+            i = next_in(space.mask, i + 1, cells.first[c + 1])
         c = next_in(space.usable, c + 1, size)
-    for x in range(len(tree.offered)):
-        tree.offered[x] &= space.mask[x]
+    return count
+
+
+@kernel
+def _measure(ask, weight, space):
+    """tree.own, tree.many, tree.cpus of what is offered; the highest switch that could serve; -1: none could."""
+    tree, top, lightest = space.tree, -1, np.int64(0)
+    need, least = np.int64(ask["tasks"]) * ask["cpus"], np.int64(max(ask["nodes"], 1))
     for s in range(len(tree.level)):
         tree.many[s] = tree.cpus[s] = tree.taken[s] = tree.far[s] = 0
         for x in range(len(tree.offered)):
             tree.own[s, x] = tree.nodes[s, x] & tree.offered[x]
-        own, c, light = tree.own[s], 0, np.int64(-1)
+        own, light = tree.own[s], np.int64(-1)
         i = next_in(own, 0, len(weight))
         while i < len(weight):
-            c = cell_of(cells, i, c)
             tree.many[s] += 1
-            tree.cpus[s] += space.have[c]
+            tree.cpus[s] += tree.units[i]
             heavy = _heavy(space, weight, i)
             light = heavy if light < 0 or heavy < light else light
             i = next_in(own, i + 1, len(weight))
@@ -164,7 +177,7 @@ def _lightest(cells, free, weight, space, top):
             if _heavy(space, weight, i) == light:
                 c = cell_of(cells, i, c)
                 add(tree.best, i)
-                cpus, count, cards = cpus + space.have[c], count + 1, cards + free[c, GPUS]
+                cpus, count, cards = cpus + tree.units[i], count + 1, cards + free[c, GPUS]
             i = next_in(tree.own[top], i + 1, N)
         if cpus >= tree.left[CPUS_LEFT] and count >= tree.left[NODES_LEFT] and cards >= tree.left[GPUS_LEFT]:
             return True, some
@@ -179,8 +192,9 @@ def _served(tree):
 @kernel
 def _take(ask, cells, free, space, i, c, node, more):
     """The job takes node i, of cell c."""
-    left = space.tree.left
-    left[CPUS_LEFT] -= min(space.have[c], max(left[CPUS_LEFT] - max(left[NODES_LEFT] - 1, 0), np.int64(ask["cpus"])))
+    left, units = space.tree.left, space.tree.units
+    units[i] = min(units[i], max(left[CPUS_LEFT] - max(left[NODES_LEFT] - 1, 0), np.int64(ask["cpus"])))
+    left[CPUS_LEFT] -= units[i]
     left[NODES_LEFT] -= 1
     left[MOST_LEFT] -= 1
     left[GPUS_LEFT] -= free[c, GPUS]
@@ -312,10 +326,12 @@ def _chosen(ask, cells, free, weight, space, top, node, more):
     count = 0
     for s in range(len(tree.level) if some else 0):  # what else there is on the leaves that it is on
         if tree.taken[s] and tree.level[s] == 0:
-            more_, done = _take_all(ask, cells, free, space, tree.own[s], False, node, more)
+            more_, done = _take_all(ask, cells, free, space, tree.own[s], tree.marks[BOUND], node, more)
             count += more_
             if done:
                 return True
+            if tree.marks[BOUND] and tree.left[MOST_LEFT] <= 0:
+                return False
             if tree.marks[RECENT]:
                 _gone(tree, s, count)
     for s in range(len(tree.level)):
@@ -339,11 +355,10 @@ def _chosen(ask, cells, free, weight, space, top, node, more):
 
 
 @kernel
-def pick_below(ask, cells, free, weight, space, node, more):
-    """Nodes for a job by what was measured: node[:k], each with the more[:k] nodes behind it; k = 0 where it does not fit,
-    REFUSED where it waits for fewer switches."""
+def _try(ask, cells, free, weight, space, node, more):
+    """The same, of what is offered. REFUSED: the job is on too many switches."""
     tree = space.tree
-    top = _measure(ask, cells, weight, space)
+    top = _measure(ask, weight, space)
     if top < 0:
         return 0
     least = np.int64(max(ask["nodes"], 1))
@@ -357,3 +372,36 @@ def pick_below(ask, cells, free, weight, space, node, more):
     if not tree.marks[PATIENT] and _leaves(tree) > ask["switches"]:
         return REFUSED
     return tree.left[PICKED]
+
+
+@kernel
+def pick_below(ask, cells, free, weight, space, node, more):
+    """Nodes for a job by what was measured: node[:k], each with the more[:k] nodes behind it; k = 0 where it does not fit.
+    Where the choice fails, nodes with the least are left out in their order, as many as it can do without, and it is made
+    again."""
+    tree, N = space.tree, len(weight)
+    left, least, largest, count = _offer(cells, space), np.int64(max(ask["nodes"], 1)), np.int64(0), np.int64(1)
+    k = _try(ask, cells, free, weight, space, node, more)
+    if k != 0 or left <= least:
+        return max(k, 0)
+    i, c = next_in(tree.offered, 0, N), 0
+    while i < N:
+        c = cell_of(cells, i, c)
+        largest = max(largest, tree.units[i] + (free[c, GPUS] if of_gpus(ask) else 0))
+        i = next_in(tree.offered, i + 1, N)
+    while count < largest and k == 0:
+        changed, c = False, 0
+        i = next_in(tree.offered, 0, N)
+        while i < N and left > least:
+            c = cell_of(cells, i, c)
+            if tree.units[i] + (free[c, GPUS] if of_gpus(ask) else 0) <= count:
+                count -= 1 if tree.marks[RECENT] and not changed else 0
+                drop(tree.offered, i)
+                changed, left = True, left - 1
+            i = next_in(tree.offered, i + 1, N)
+        if changed or count == 1:
+            k = _try(ask, cells, free, weight, space, node, more)
+        if left <= least:
+            break
+        count += 1
+    return max(k, 0)

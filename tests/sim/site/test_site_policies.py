@@ -27,7 +27,7 @@ def slow(w, order, backfill):
 
     def nodes(j, usable, left):
         ask = site.asks[jobs["ask"][j]]
-        node = choice_of(left, cap, site.weight)(ask, node_sets.packed(usable))
+        node = choice_of(left, cap, site)(ask, node_sets.packed(usable))
         deal(ask, left, cap, node, len(node), amount)
         return [(int(n), amount[i].copy()) for i, n in enumerate(node)]
 
@@ -278,9 +278,10 @@ def test_the_last_node_that_a_job_may_have_holds_the_rest():
     """Four tasks on two nodes at most, of which one, one and three CPUs are free: the first and the third."""
     capacity, free = np.full((3, 3), 4), np.full((3, 3), 4)
     free[:, 0] = 1, 1, 3
-    ask = on_site(jw.workload([0], [4], [10], cluster=jw.pool(12)), 3, 4).cluster.site.asks[0].copy()
+    site = on_site(jw.workload([0], [4], [10], cluster=jw.pool(12)), 3, 4).cluster.site
+    ask = site.asks[0].copy()
     ask["most"] = 2
-    chosen = choice_of(free, capacity, np.ones(3, np.int64))
+    chosen = choice_of(free, capacity, site)
     assert chosen(ask, node_sets.packed(np.ones(3))).tolist() == [0, 2]
     ask["most"] = 3
     assert sorted(chosen(ask, node_sets.packed(np.ones(3))).tolist()) == [0, 1, 2]
