@@ -299,7 +299,7 @@ def test_functions_say_what_they_take_and_return():
 
 
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
-    "top": 2330,
+    "top": 2340,
     "cli": 4675,
     "compare": 1700,
     "compiled": 550,
@@ -309,8 +309,8 @@ LINES = {  # most lines of a package; raised only by a commit whose message says
     "parallel": 800,
     "policies": 2850,
     "report": 1650,
-    "sim": 9510,
-    "slurm": 5_720,
+    "sim": 9_990,
+    "slurm": 5_800,
     "starts": 800,
     "streaming": 350,
     "systems": 1640,

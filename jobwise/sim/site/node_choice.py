@@ -109,12 +109,12 @@ def most_nodes(ask):
 def pick(ask, cells, free, weight, space, node, more):
     """Nodes for a job by what was measured: node[:k], each with the more[:k] nodes behind it; k = 0 where it does not fit.
     Where the choice fails, the nodes with the least are left out, and it is made again. `free`: of each node of a cell."""
-    least, found = np.int64(1), 0
+    least, k = np.int64(1), 0
     if enough(ask, space) and by_switches(ask, space.tree) and not (space.sums[FIRST] and most_nodes(ask) == 1):
         return pick_below(ask, cells, free, weight, space, node, more)
     while enough(ask, space):
-        found = _pick(ask, cells, free, weight, space, node, more)
-        if found > 0:
+        k = _pick(ask, cells, free, weight, space, node, more)
+        if k > 0:
             break
         if _too_small(ask, cells, space):
             break
@@ -133,11 +133,11 @@ def pick(ask, cells, free, weight, space, node, more):
         least = max(left, least + 1)
         if left == MANY:
             break
-    if found == 0 and least > 1:  # the next search begins with all of them
+    if k == 0 and least > 1:  # the next search begins with all of them
         for c in range(cells.size[0]):
             if space.asked[c] == space.sums[SEARCH]:
                 again(ask, free, cells.capacity, space, c)
-    return found
+    return k
 
 
 @kernel

@@ -15,7 +15,7 @@ import numpy as np
 from jobwise.compiled import inlined, kernel
 from jobwise.sim.site.node_room import GPUS, WEIGHT, cell_of, of_gpus
 from jobwise.sim.site.node_sets import BITS, NOTHING, ONE, add, drop, next_in, packed
-from jobwise.sim.site.slurm_time import is_exact
+from jobwise.sim.site.slurm_time import is_exact, whole
 from jobwise.site import ONE_NODE, WINDOWED, Site
 
 PATIENT, RECENT, OPTIONAL, BOUND = range(4)  # of `Switches.marks`
@@ -99,7 +99,7 @@ def by_switches(ask, tree):
 def wait_for_few(slurm, job, now):
     """Note whether a job has waited long enough to take nodes on any number of leaf switches. List schedulers let none wait."""
     ask, most = slurm.site.ask[job["ask"]], slurm.site.settings[0]["max_switch_wait"]
-    waited = np.floor(now) - np.floor(job["submit"])
+    waited = whole(slurm, now) - whole(slurm, job["submit"])
     enough = ask["switches"] == 0 or is_exact(slurm) or waited >= min(np.float64(ask["switch_wait"]), most)
     slurm.work.room.tree.marks[PATIENT] = enough
 
@@ -226,7 +226,7 @@ def _take_all(ask, cells, free, space, own, bound, node, more):
 
 @kernel
 def _gone(tree, s, count):
-    """So many nodes of switch s, and of those above it, are no longer left (24.11)."""
+    """`count` nodes of switch s, and of those above it, are no longer left (24.11)."""
     while True:
         tree.many[s] = max(tree.many[s] - count, 0)
         if tree.parent[s] == s:

@@ -13,13 +13,17 @@ from jobwise.slurm.judge.open_loop import check
 from jobwise.slurm.read import recording
 
 RECORDINGS = Path(__file__).parents[2] / "data" / "recordings"
-PLANS = {  # of which as many may differ: nodes that were completing, which no log tells, explain them
+PLANS = {  # of which as many may differ: nodes that were completing, which no log tells, explain them; of 22.05-switches, a cycle
+    # that began some milliseconds before the second in which a job had waited long enough for few switches
     "22.05-preemption": (5462, 0),
+    "22.05-switches": (4591, 30),
     "24.11-limits": (360, 0),
     "24.11-preemption": (4877, 14),
+    "24.11-switches": (6296, 0),
     "26.05-kinds": (3121, 0),
     "26.05-preemption": (5219, 2),
     "26.05-stock": (359, 0),
+    "26.05-switches": (5487, 0),
 }
 
 

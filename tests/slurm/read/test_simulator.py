@@ -8,7 +8,7 @@ import pytest
 
 import jobwise as jw
 from jobwise.errors import InputError
-from jobwise.slurm.read.site import files, not_simulated, read
+from jobwise.slurm.read.site import files, read
 
 CONF = """# a site
 ClusterName=small
@@ -64,7 +64,7 @@ def test_a_site_and_its_jobs(tmp_path):
     assert ask["memory"].tolist()[1] == 8000 and ask["memory_cpu"].tolist()[0] == 1000
     assert [w.names["group"][g] for g in w.jobs["group"]] == ["lab", "bio", "lab"]
     assert any("they have no starts" in x for x in site.guesses)
-    assert any(x.startswith("TopologyPlugin=topology/tree") for x in not_simulated(w))
+    assert "no scontrol_topology: nodes are chosen as if there were no switches" in site.guesses
 
 
 def test_its_jobs_are_simulated(tmp_path):
@@ -112,5 +112,8 @@ def test_a_folder_without_its_configuration_is_refused(tmp_path):
 
 
 def test_its_files_are_named(tmp_path):
-    (folder := a_site(tmp_path / "s")).joinpath("topology.conf").write_text("")
-    assert files(folder) == (["sacctmgr.script", "slurm.conf", "week.events"], ["topology.conf"], [])
+    tree = "SwitchName=a Nodes=n[1-2]  # the old ones\nSwitchName=b Nodes=g1\nSwitchName=top Switches=a,b\n"
+    (folder := a_site(tmp_path / "s")).joinpath("topology.conf").write_text(tree)
+    folder.joinpath("gres.conf").write_text("")
+    assert files(folder) == (["sacctmgr.script", "slurm.conf", "topology.conf", "week.events"], ["gres.conf"], [])
+    assert read(folder).cluster.known_site.switches.tolist() == [[1, 1, 0], [0, 0, 1], [1, 1, 1]]
