@@ -315,8 +315,8 @@ LINES = {  # most lines of a package; raised only by a commit whose message says
     "streaming": 350,
     "systems": 1640,
     "telemetry": 1000,
-    "workflows": 2295,
-    "workloads": 4640,
+    "workflows": 2305,
+    "workloads": 4660,
     "worlds": 7565,
 }
 

@@ -33,10 +33,11 @@ READING = ("Tasks without a hint take 1 s; scattered steps without a count run o
 
 
 def read(path: str | Path, counts: dict[str, int] | None = None) -> Workflow:
-    """The workflow of a CWL file; `counts`: how often scattered steps run, by name. Raises InputError."""
-    path = Path(path)
+    """The workflow of a CWL file, or of its part FILE#PART; `counts`: how often scattered steps run, by name. Raises
+    InputError."""
+    path, part = apart(Path(path))
     flow = _Flow(path.resolve(), counts or {})
-    document = _load(path)
+    document = flow.part(path.resolve(), part)
     rows, parents = flow.rows, flow.parents
     flow.expand(document, "", set(), 0)
     if wrong := sorted(set(counts or {}) - flow.scattered):
@@ -46,8 +47,15 @@ def read(path: str | Path, counts: dict[str, int] | None = None) -> Workflow:
     return workflow(path.name.split(".")[0], rows, [sorted(p) for p in parents], **more)
 
 
-def _load(path: Path) -> Any:
-    """The parsed document. Raises InputError."""
+def apart(path: Path) -> tuple[Path, str]:
+    """(file, part) of FILE#PART, where there is no file of that name; the part is "" where none is named."""
+    name, _, part = path.name.partition("#")
+    return (path.with_name(name), part) if part and not path.exists() else (path, "")
+
+
+def _load(path: Path, root: Path) -> list[Any]:
+    """The parsed processes of a document: one, or those of its $graph. Files below `root` that it imports are read with it.
+    Raises InputError."""
     try:
         from cwl_utils.parser import load_document_by_yaml
         from ruamel.yaml import YAML
@@ -62,7 +70,7 @@ def _load(path: Path) -> Any:
         """A fetcher that fetches nothing, anywhere."""
 
         def fetch_text(self, url: Any, content_types: Any = None) -> str:
-            raise SchemaSaladException(f"{url}: $import and $include are not followed")
+            raise SchemaSaladException(f"{url} is not below the folder of the document: nothing else is read")
 
         def check_exists(self, url: Any) -> bool:
             return False
@@ -76,10 +84,12 @@ def _load(path: Path) -> Any:
         document = YAML(typ="safe", pure=True).load(text)
         if not isinstance(document, dict) or not ("cwlVersion" in document or "class" in document):
             raise InputError(f"{path}: is no CWL document: the keys cwlVersion and class are expected")
+        document = _imported(document, path, root, 0)
         _supported(document, path)
         uri = path.resolve().as_uri()
         options = LoadingOptions(fetcher=Nowhere(), no_link_check=True, fileuri=uri)
-        return load_document_by_yaml(document, uri, options)
+        loaded = load_document_by_yaml(document, uri, options, load_all=True)
+        return list(loaded) if isinstance(loaded, list) else [loaded]
     except (
         YAMLError,
         SchemaSaladException,
@@ -93,6 +103,34 @@ def _load(path: Path) -> Any:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path}: is no CWL document that can be read: {in_a_line(error)}") from None
+
+
+def _imported(node: Any, path: Path, root: Path, depth: int) -> Any:
+    """A part of a document with what it imports and includes in its place; a list in a list is a part of it. Raises
+    InputError."""
+    if depth > DEEPEST:
+        raise InputError(f"{path}: documents that import each other are nested deeper than {DEEPEST}")
+    if isinstance(node, list):
+        several = [(x, _imported(x, path, root, depth)) for x in node]
+        return [y for x, new in several for y in (new if isinstance(new, list) and not isinstance(x, list) else [new])]
+    if not isinstance(node, dict):
+        return node
+    for key in ("$import", "$include"):
+        if set(node) == {key} and isinstance(node[key], str):
+            file = (path.parent / unquote(node[key])).resolve()
+            if root not in file.parents or not file.is_file():
+                raise InputError(f"{path}: {key} of {node[key]}: only files below the folder of a document are read with it")
+            return read_text(file) if key == "$include" else _imported(_yaml(file), file, root, depth + 1)
+    return {k: _imported(x, path, root, depth) for k, x in node.items()}
+
+
+def _yaml(file: Path) -> Any:
+    """What a file of YAML says. Raises InputError."""
+    from ruamel.yaml import YAML
+
+    text = read_text(file)
+    bounded(file, text)
+    return YAML(typ="safe", pure=True).load(text)
 
 
 def bounded(path: Path, text: str | None = None) -> None:
@@ -119,8 +157,6 @@ def _supported(node: Any, path: Path) -> None:
         return
     wanted = node.get("requirements") or []
     names = list(wanted) if isinstance(wanted, dict) else [x.get("class") for x in wanted if isinstance(x, dict)]
-    if any(set(x) & {"$import", "$include"} for x in (wanted if isinstance(wanted, list) else [wanted]) if isinstance(x, dict)):
-        raise InputError(f"{path}: a requirement is an $import: $import and $include are not followed")
     for name in names:
         if re.split("[:#/]", str(name))[-1] not in REQUIREMENTS:
             raise InputError(f"{path}: {node.get('id', node.get('class', 'a step'))} requires {name}, which is not supported")
@@ -138,8 +174,20 @@ class _Flow:
         self.notes: dict[str, int] = {}
         self.scattered: set[str] = set()
         self.edges = 0
-        self.open: list[str] = []  # files of the workflows that are being read
-        self.tools: dict[str, Any] = {}  # files that were read
+        self.open: list[str] = []  # the workflows that are being read
+        self.files: dict[Path, list[Any]] = {}  # the processes of files that were read
+
+    def part(self, file: Path, name: str) -> Any:
+        """Return a process of a file: the part of this name, else `main`, or the only one. Raises InputError."""
+        if file not in self.files:
+            self.files[file] = _load(file, self.root)
+        processes = self.files[file]
+        if not name and len(processes) == 1:
+            return processes[0]
+        for x in processes:
+            if _within(x.id) == (name or "main"):
+                return x
+        raise unknown("part", name or "main", [_within(x.id) for x in processes], f"{file}: ")
 
     def expand(self, flow: Any, prefix: str, above: set[str], depth: int) -> set[str]:
         """Add the tasks of a workflow that begins after the tasks `above`; what its outputs wait for. Raises InputError."""
@@ -147,6 +195,8 @@ class _Flow:
             raise InputError(f"{self.file}: workflows within workflows are nested deeper than {DEEPEST}")
         if type(flow).__name__ != "Workflow":
             raise InputError(f"{self.file}: is a {type(flow).__name__}; a Workflow is expected")
+        if not prefix:
+            self.open.append(str(flow.id))
         steps = {str(s.id): s for s in flow.steps or []}
         makes = {str(_said(o, "id") or o): i for i, s in steps.items() for o in s.out or []}
         made: dict[str, tuple[set[str], int]] = {}  # of each step that was added: what it ends with, and how often it runs
@@ -184,7 +234,7 @@ class _Flow:
         for k in range(count):
             own = f"{name}[{k}]" if over and count > 1 else name
             if type(tool).__name__ == "Workflow":
-                self.open.append(str(step.run))
+                self.open.append(str(tool.id))
                 done |= self.expand(tool, f"{own}/", parents, depth + 1)
                 self.open.pop()
             else:
@@ -222,13 +272,10 @@ class _Flow:
             lost = f"tool {_name(parts.path)} not found"
             self.notes[lost] = self.notes.get(lost, 0) + 1
             return None
-        if parts.fragment and file.resolve() == self.file:
-            raise InputError(f"{self.file}: runs its own part #{parts.fragment}: packed documents ($graph) are not read")
-        if run in self.open or file.resolve() == self.file:
-            raise InputError(f"{self.file}: {file.name} is a part of itself")
-        if run not in self.tools:
-            self.tools[run] = _load(file)
-        return self.tools[run]
+        tool = self.part(file.resolve(), parts.fragment)
+        if str(tool.id) in self.open:
+            raise InputError(f"{self.file}: {parts.fragment or file.name} is a part of itself")
+        return tool
 
 
 def _sources(step: Any) -> list[str]:

@@ -38,8 +38,8 @@ def open_workflow(path: str | Path, counts: dict[str, int] | None = None) -> Wor
         The file cannot be read, or `counts` names something that is not scattered.
     """
     path = Path(path)
-    if path.suffix in (".cwl", ".wdl"):
-        return (cwl if path.suffix == ".cwl" else wdl).read(path, counts)
+    if (suffix := cwl.apart(path)[0].suffix) in (".cwl", ".wdl"):
+        return (cwl if suffix == ".cwl" else wdl).read(path, counts)
     if counts:
         raise InputError(f"{path}: nothing in it is scattered; counts are for CWL and WDL")
     if path.suffix == ".commands":
@@ -49,7 +49,7 @@ def open_workflow(path: str | Path, counts: dict[str, int] | None = None) -> Wor
 
 def _is_workflow(path: Path) -> bool:
     """Return whether the name of a file is that of a workflow."""
-    return path.suffix in (".cwl", ".wdl", ".commands") or ".json" in path.suffixes[-2:]
+    return cwl.apart(path)[0].suffix in (".cwl", ".wdl", ".commands") or ".json" in path.suffixes[-2:]
 
 
 def _flows(source: str, procs: int) -> Workload:

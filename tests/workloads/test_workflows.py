@@ -26,6 +26,7 @@ from jobwise.sim.lists.flows import flows, note
 from jobwise.workloads import cwl, wdl, wfformat
 from jobwise.workloads.bundles import bundled, classes, in_two
 from jobwise.workloads.signatures import signature, similarity
+from jobwise.workloads.source import open_workflow
 from jobwise.workloads.streams import arrivals, stream
 from jobwise.workloads.workflows import Workflow, task_dtype, workflow
 
@@ -270,7 +271,7 @@ BAD = {
     "list.json": ("[1]", "no workflow"),
     "deep.cwl": (DEEP, "deeper"),
     "alias.cwl": ("a: &x [1]\nb: *x\n", "aliases"),
-    "import.cwl": ("cwlVersion: v1.2\nclass: Workflow\ninputs: {$import: /etc/passwd}\noutputs: []\nsteps: []\n", "not followed"),
+    "import.cwl": ("cwlVersion: v1.2\nclass: Workflow\ninputs: {$import: /etc/passwd}\noutputs: []\nsteps: []\n", "only files below"),
     "tool.cwl": ("cwlVersion: v1.2\nclass: CommandLineTool\ninputs: []\noutputs: []\n", "Workflow is expected"),
     "other.cwl": ("a: 1\n", "no CWL document"),
     "circle.cwl": ("cwlVersion: v1.2\nclass: Workflow\ninputs: []\noutputs: []\nsteps:\n  a: {run: x, in: {i: b/o}, out: [o]}\n  b: {run: x, in: {i: a/o}, out: [o]}\n", "circle"),
@@ -577,9 +578,50 @@ def test_a_scatter_over_two_arrays_counts_what_its_method_multiplies(tmp_path, m
     assert len(cwl.read(tmp_path / "w.cwl")) == tasks
 
 
-def test_a_requirement_that_is_imported_is_named(tmp_path):
-    (tmp_path / "w.cwl").write_text(
-        "cwlVersion: v1.2\nclass: Workflow\nrequirements: [{$import: reqs.yml}]\ninputs: []\noutputs: []\nsteps: []\n"
-    )
-    with pytest.raises(InputError, match=r"\$import and \$include are not followed"):
+def test_what_a_document_imports_is_read_with_it(tmp_path):
+    """Requirements and types of files beside it; not what is above its folder, and no circle."""
+    flow = "cwlVersion: v1.2\nclass: Workflow\nrequirements: [{{$import: {}}}]\ninputs: {{n: 'types.yml#size'}}\noutputs: []\nsteps:\n"
+    flow += "  one: {{run: tool.cwl, in: {{n: n}}, out: []}}\n"
+    (tmp_path / "types.yml").write_text("- {name: size, type: record, fields: {a: {type: int}}}\n")
+    (tmp_path / "reqs.yml").write_text("class: SchemaDefRequirement\ntypes: [{$import: types.yml}]\n")
+    (tmp_path / "own.yml").write_text("class: ResourceRequirement\ncoresMin: {$import: own.yml}\n")
+    tool = "cwlVersion: v1.2\nclass: CommandLineTool\nrequirements: [{class: ResourceRequirement, coresMin: 3}]\ninputs: []\noutputs: []\n"
+    (tmp_path / "tool.cwl").write_text(tool)
+    (tmp_path / "w.cwl").write_text(flow.format("reqs.yml"))
+    assert cwl.read(tmp_path / "w.cwl").tasks["cores"].tolist() == [3]
+    for other, why in (("../reqs.yml", "only files below"), ("own.yml", "nested deeper"), ("none.yml", "only files below")):
+        (tmp_path / "w.cwl").write_text(flow.format(other))
+        with pytest.raises(InputError, match=why):
+            cwl.read(tmp_path / "w.cwl")
+
+
+PACKED = """cwlVersion: v1.2
+$graph:
+- {class: CommandLineTool, id: tool, requirements: {ResourceRequirement: {coresMin: 2}}, inputs: {n: int}, outputs: {o: stdout}}
+- class: Workflow
+  id: inner
+  inputs: {n: int}
+  outputs: []
+  steps: {a: {run: '#tool', in: {n: n}, out: [o]}, b: {run: '#tool', in: {n: n}, out: [o]}}
+- class: Workflow
+  id: main
+  requirements: {SubworkflowFeatureRequirement: {}}
+  inputs: {n: int}
+  outputs: []
+  steps: {first: {run: '#inner', in: {n: n}, out: []}, last: {run: '#tool', in: {n: n}, out: [o]}}
+"""
+
+
+def test_parts_of_a_packed_document(tmp_path):
+    """`main`, or the part that is named behind #; a workflow that is a part of itself is refused."""
+    (tmp_path / "w.cwl").write_text(PACKED)
+    assert sorted(cwl.read(tmp_path / "w.cwl").names) == ["first/a", "first/b", "last"]
+    assert sorted(open_workflow(f"{tmp_path}/w.cwl#inner").names) == ["a", "b"]
+    assert open_workflow(f"{tmp_path}/w.cwl#inner").tasks["cores"].tolist() == [2, 2]
+    with pytest.raises(InputError, match="unknown part 'iner'; did you mean inner"):
+        open_workflow(f"{tmp_path}/w.cwl#iner")
+    with pytest.raises(InputError, match="a CommandLineTool; a Workflow is expected"):
+        open_workflow(f"{tmp_path}/w.cwl#tool")
+    (tmp_path / "w.cwl").write_text(PACKED.replace("b: {run: '#tool'", "b: {run: '#main'"))
+    with pytest.raises(InputError, match="main is a part of itself"):
         cwl.read(tmp_path / "w.cwl")

@@ -14,6 +14,7 @@ from typing import Any
 
 from jobwise.errors import InputError
 from jobwise.extensions import imported
+from jobwise.workloads.cwl import apart
 
 ENGINES = {
     ".cwl": "jobwise.workflows.engines.cwl",
@@ -66,7 +67,7 @@ def engine(path: Path) -> Callable[..., Callable[..., Outcome]] | None:
     language. It reads and checks the workflow, and returns the function that runs it on a desk. `bare`: tasks that ask for a
     container run without one; else such a workflow is refused. Raises InputError where the engine is
     not installed."""
-    where = ENGINES.get(path.suffix)
+    where = ENGINES.get(apart(path)[0].suffix)
     try:
         return imported(f"{where}:prepared") if where else None
     except ImportError as error:

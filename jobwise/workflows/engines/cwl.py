@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from difflib import get_close_matches
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -25,12 +26,12 @@ from schema_salad.exceptions import SchemaSaladException
 from schema_salad.fetcher import DefaultFetcher
 from schema_salad.ref_resolver import Loader
 
-from jobwise.errors import InputError, in_a_line, plain, unknown
+from jobwise.errors import InputError, in_a_line, plain
 from jobwise.workflows.engines import BARE, Outcome, log_to
 from jobwise.workflows.engines.containers import RUNTIMES, runtime
 from jobwise.workflows.engines.cwl_jobs import Tool, image_of, run
 from jobwise.workflows.engines.desk import Desk
-from jobwise.workloads.cwl import bounded
+from jobwise.workloads.cwl import apart, bounded
 
 EXTENSIONS = {"v1.0": "extensions.yml", "v1.1": "extensions-v1.1.yml", "v1.2": "extensions-v1.2.yml"}  # of cwltool: GPUs, MPI
 LOGGERS = ("cwltool", "salad", "rdflib", "cwltool.validation_warnings", "cwl_utils", "cwl-utils")
@@ -56,7 +57,8 @@ def prepared(path: Path, inputs: Path | None, folder: Path, bare: bool = False) 
         loading = LoadingContext(
             {"construct_tool_object": _make, "fetcher_constructor": Files, "relax_path_checks": True}  # names are quoted
         )
-        tool = load_tool(path.resolve().as_uri(), loading)
+        document, part = apart(path)
+        tool = load_tool(document.resolve().as_uri() + (f"#{part}" if part else ""), loading)
         notes: list[str] = []
         program = "" if bare else runtime()
         tool.visit(partial(_check, str(path), notes, bare, program))
@@ -67,16 +69,19 @@ def prepared(path: Path, inputs: Path | None, folder: Path, bare: bool = False) 
         if name not in order:
             wanted = f"--inputs FILE with {name!r} is expected" if inputs is None else f"{inputs} does not say {name!r}"
             raise InputError(f"{path}: input {name!r} has no value: {wanted}")
-    _fitting(tool, order, path if inputs is None else inputs, folder)
+    order = _fitting(tool, order, path if inputs is None else inputs, folder, notes)
     return partial(run, tool, order, folder, tuple(dict.fromkeys(notes)), bare, program)
 
 
-def _fitting(tool: Process, order: dict[str, Any], where: Path, folder: Path) -> None:
-    """Raises InputError for values that are not of their inputs' types, and for names that no input has."""
+def _fitting(tool: Process, order: dict[str, Any], where: Path, folder: Path, notes: list[str]) -> dict[str, Any]:
+    """The values that inputs take; the others are named in the notes. Raises InputError for values that are not of their
+    inputs' types."""
     names = [shortname(x["id"]) for x in tool.tool["inputs"]]
-    for name in order:
-        if name not in names and ":" not in name:
-            raise unknown("input", name, names, f"{where}: ")
+    others = [x for x in order if x not in names and ":" not in x]
+    close = [f"{x!r} (did you mean {near[0]}?)" if (near := get_close_matches(x, names)) else f"{x!r}" for x in others]
+    if close:
+        notes.append(f"{where} has values that no input takes: {', '.join(close)}")
+    order = {k: v for k, v in order.items() if k not in others}
     places = dict.fromkeys(("outdir", "tmpdir", "stagedir"), str(folder))
     try:
         Process._init_job(
@@ -86,6 +91,7 @@ def _fitting(tool: Process, order: dict[str, Any], where: Path, folder: Path) ->
         )
     except WorkflowException as error:
         raise InputError(f"{where}: {in_a_line(error)}") from None
+    return order
 
 
 def _make(toolpath_object: Any, loadingContext: LoadingContext) -> Process:
