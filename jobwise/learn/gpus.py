@@ -33,6 +33,8 @@ class GpusTrainer(Scored, JobsetTrainer):
     drawn = 0  # how often the sequences were drawn anew
 
     def __init__(self, config: GpusConfig, log: Workload | None, device: str):
+        if config.fresh and config.logged:
+            raise InputError("sequences that are drawn anew (fresh) are generated; windows of a log are not")
         if config.fresh and config.collectors > 1:
             raise InputError("sequences that are drawn anew (fresh) are played in one batch, not by collectors")
         super().__init__(config, log, device)

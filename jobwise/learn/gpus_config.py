@@ -12,12 +12,15 @@ from pydantic import Field, PositiveFloat
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
 from jobwise.extensions import imported
-from jobwise.learn.jobset_config import JobsetConfig
+from jobwise.learn.jobset_config import JobsetConfig, windows
 from jobwise.learn.judged import assigned
+from jobwise.learn.run_folder import parts
 from jobwise.policies.chooser import Chooser
 from jobwise.sim.topology import gpu_racks
 from jobwise.workload import Workload
 from jobwise.workloads import dnn
+from jobwise.workloads.jobsets import TEST, TRAIN, VALIDATION
+from jobwise.workloads.transform import load, scale_load
 from jobwise.worlds.gpus.policy import GpusRule, named
 from jobwise.worlds.gpus.rules import PICKERS, RULES
 from jobwise.worlds.gpus.world import GpusSettings
@@ -36,6 +39,8 @@ class GpusConfig(JobsetConfig):
     gpus: int = Field(4, ge=1)  # of a machine
     links: dict[str, Any] = {}  # of the topology, e.g. {"curve": "ring"}
     work: Literal["seed", "lab"] = "seed"
+    generator: Literal["rl-taps", "log"] = "rl-taps"
+    jobs: int = Field(120, ge=1)  # of a window of a log
     steps: int = Field(400, ge=1)  # rows with arrivals
     rate: float = Field(1.0, gt=0)  # arrivals a row
     fresh: int = Field(0, ge=0)  # iterations after which the sequences are drawn anew (streaming); 0: never
@@ -69,6 +74,19 @@ class GpusConfig(JobsetConfig):
             raise InputError(f"links: {error}") from None
 
     @property
+    def logged(self) -> bool:
+        """Are the sequences windows of a log?"""
+        return self.generator == "log"
+
+    def on_racks(self, log: Workload) -> Workload:
+        """The GPU jobs of a log on the cluster of racks, the gaps between their submits scaled to the log's own load; a log of
+        such a cluster stays as it is. Raises InputError."""
+        if log.cluster.topology is not None:
+            return log
+        w = dnn.with_networks(log, self.machine)
+        return scale_load(w, load(log)) if np.isfinite(load(log)) and load(log) > 0 else w
+
+    @property
     def world(self) -> GpusSettings:
         """The settings of the world."""
         return GpusSettings.of(self.model_dump())
@@ -99,5 +117,10 @@ class GpusConfig(JobsetConfig):
         return [replace(r, tick=self.row_s, world=replace(r.world, **w)).name for r, w in zip(usual, world, strict=True)]
 
     def sets(self, part: int, count: int, log: Workload | None = None, fresh: int = 0) -> list[Workload]:
-        """`count` sequences to train on, validate or test with, of a stream the `fresh`-th. Raises InputError."""
+        """`count` sequences to train on, validate or test with, of a stream the `fresh`-th; or windows of a log of GPU jobs,
+        which the cluster of racks has at the log's own load. Raises InputError."""
+        if self.logged:
+            if log is None:
+                raise InputError("windows of a log take a log")
+            return windows(parts(self.on_racks(log))[(TRAIN, VALIDATION, TEST).index(part)], part, self.jobs, count)
         return [dnn.rltaps(self.steps, [part, fresh, i], machine=self.machine, rate=self.rate) for i in range(count)]

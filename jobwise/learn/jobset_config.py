@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field, field_validator
 
+from jobwise.compare.windows import begins
 from jobwise.errors import InputError
 from jobwise.learn.run_settings import Collecting, processes
 from jobwise.learn.settings import PARALLEL, Settings, check_hidden, check_learner
@@ -118,3 +120,10 @@ class JobsetConfig(Collecting):
         if several and workers()[1] > 0:
             folder = Path(tempfile.mkdtemp()) / "run"
         return run.train(self, log, folder, resume=resume, **options)
+
+
+def windows(w: Workload, part: int, jobs: int, count: int) -> list[Workload]:
+    """`count` windows of a part of a log, of `jobs` jobs each, all from time 0. Those to train on may share jobs."""
+    jobs = min(jobs, len(w))
+    first = np.unique(np.linspace(0, len(w) - jobs, count).astype(int)) if part == TRAIN else begins(0, len(w), jobs, count)
+    return [w.take(slice(i, i + jobs)) for i in first]

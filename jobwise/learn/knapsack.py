@@ -51,8 +51,8 @@ class KnapsackTrainer(Scored, Trainer):
         if config.iterations is None:
             raise InputError("the search of the knapsack needs a number of iterations")
         self.config, self.log, self.recent = config, config.learns_from(log), list[float]()
-        self.ground = Sequences(config)
-        self.validation = config.sets(VALIDATION, config.validation_jobsets)
+        self.ground = Sequences(config, log)
+        self.validation = config.sets(VALIDATION, config.validation_jobsets, log)
         self.budget = [("updates", config.iterations), ("choices", config.choices)]
         sizes = tuple(config.sigma), tuple(config.rate_of_change)
         self.search = Search(config.iterations, config.pairs, config.drawn or 8, *sizes)
@@ -92,8 +92,8 @@ class KnapsackTrainer(Scored, Trainer):
 class Sequences:
     """Sequences to search on: the `Ground` of `jobwise.learn.evolution`."""
 
-    def __init__(self, config: Any):
-        self.config, self.sets = config, config.sets(TRAIN, config.jobsets)
+    def __init__(self, config: Any, log: Workload | None = None):
+        self.config, self.sets = config, config.sets(TRAIN, config.jobsets, log)
         self.count = len(self.sets)
 
     def measure(self, weights: np.ndarray, which: np.ndarray) -> np.ndarray:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-import numpy as np
 from pydantic import Field
 
-from jobwise.compare.windows import begins
 from jobwise.errors import InputError
 from jobwise.extensions import imported
-from jobwise.learn.jobset_config import JobsetConfig
+from jobwise.learn.jobset_config import JobsetConfig, windows
 from jobwise.learn.judged import means
 from jobwise.learn.run_folder import parts
 from jobwise.policies.chooser import Chooser
@@ -86,12 +84,7 @@ class SlotsConfig(JobsetConfig):
             if log is None:
                 raise InputError("windows of a log take a log")
             w = parts(log if part == TEST else to_rows(log, self.row_s))[(TRAIN, VALIDATION, TEST).index(part)]
-            jobs = min(self.jobs, len(w))
-            if part == TRAIN:  # training may see a job twice
-                first = np.unique(np.linspace(0, len(w) - jobs, count).astype(int))
-            else:
-                first = begins(0, len(w), jobs, count)
-            return [w.take(slice(i, i + jobs)) for i in first]
+            return windows(w, part, self.jobs, count)
         make = getattr(generators, self.generator)
         settings = [{k: v[i % len(v)] if isinstance(v, list) else v for k, v in self.settings.items()} for i in range(count)]
         try:

@@ -7,7 +7,6 @@ less what idle jobs would do and what running ones miss. See `docs/systems/rl-ta
 
 from __future__ import annotations
 
-from jobwise.errors import InputError
 from jobwise.learn.gpus_config import GpusConfig
 from jobwise.workload import Workload
 
@@ -29,13 +28,20 @@ SIZES = {  # racks, rows with arrivals, T_max, sequences, runs of each, sequence
 
 def configure(log: Workload | None, preset: str) -> GpusConfig:
     """The paper's; `fresh` in a TOML file makes it its streaming regime."""
-    return published(preset, log)
+    return _of(published(preset), log)
+
+
+def _of(c: GpusConfig, log: Workload | None) -> GpusConfig:
+    """The same on windows of a log of GPU jobs, in rows of ten minutes; as it is without one."""
+    return c if log is None else c.changed(generator="log", work="lab", row_s=600.0, jobs=c.steps)
 
 
 def ours(log: Workload | None, preset: str) -> GpusConfig:
     """`rl-taps+`: what does best, weights of the knapsack found by evolution, for restarts of 30 s."""
-    if log is not None:
-        raise InputError("rl-taps learns from generated jobs: name no log")
+    return _of(_ours(preset), log)
+
+
+def _ours(preset: str) -> GpusConfig:
     racks, steps, limit, sets, *_ = SIZES[preset]
     racks, steps, limit = ([2, 2, 2, 2], 400, 1000) if preset != "smoke" else (racks, steps, limit)
     return GpusConfig(
@@ -49,7 +55,7 @@ def ours(log: Workload | None, preset: str) -> GpusConfig:
 def per_job(preset: str) -> GpusConfig:
     """A network that is the same for every job and for clusters of any size says how many GPUs each has: it imitates the rule
     `both`, then learns by PPO what restarts cost."""
-    return ours(None, preset).changed(
+    return _ours(preset).changed(
         encoder="gpu-jobs", network="slots", counts=True, hidden=[64, 64], learner=PPO, reward="slowdown", iterations=None,
         warm={"smoke": 1, "small": 15, "paper": 30}[preset], warm_rule="both",
         simulations={"smoke": 4, "small": 64, "paper": 128}[preset],
@@ -60,14 +66,12 @@ def per_job(preset: str) -> GpusConfig:
 def pairs(log: Workload | None, preset: str) -> GpusConfig:
     """`rl-taps-pairs`: the published agent's world, reward and learner with a network of pairs in place of the image: jobs and
     GPUs, with the bandwidths that these have, read of each other by attention. It is the same for clusters of any size."""
-    return published(preset, log).changed(**PAIRS)
+    return _of(published(preset).changed(**PAIRS), log)
 
 
-def published(preset: str, log: Workload | None = None, streaming: bool = False) -> GpusConfig:
+def published(preset: str, streaming: bool = False) -> GpusConfig:
     """The paper's: REINFORCE with the mean of all runs of a sequence as baseline, 50 epochs of 200 sequences; or, `streaming`,
     of 60 that are drawn anew every ten epochs."""
-    if log is not None:
-        raise InputError("rl-taps learns from generated jobs: name no log")
     racks, steps, limit, sets, runs, drawn, iterations = SIZES[preset]
     if streaming and preset == "paper":
         sets, iterations = 60, 300

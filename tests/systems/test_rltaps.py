@@ -9,6 +9,7 @@ import copy
 import functools
 import json
 import operator
+from dataclasses import replace
 
 import gymnasium
 import numpy as np
@@ -34,6 +35,8 @@ from jobwise.systems import PRESETS, configure
 from jobwise.systems.rltaps import pairs, per_job, published
 from jobwise.testing import check_world
 from jobwise.workloads.dnn import ROW_S
+from jobwise.workloads.jobsets import TEST, TRAIN
+from jobwise.workloads.transform import load
 from jobwise.worlds.encoder import make_table
 from jobwise.worlds.gpus.encoders import MAKERS
 from jobwise.worlds.gpus.episodes import GpusEpisodes
@@ -50,6 +53,47 @@ def small(i, work="lab", **more):
     w = jw.rltaps(12, i, machine=jw.gpu_racks(TWO, work=work), rate=0.5, **more)
     w.jobs["request"][:, 0] = np.minimum(w.jobs["request"][:, 0], 8)
     return w
+
+
+# ------------------------------------------------------------------ on a log
+
+
+def gpu_log(jobs=60):
+    """A job of one to eight GPUs every ten minutes, for half an hour, and one of none: 16 GPUs."""
+    rng = np.random.default_rng(3)
+    size = rng.integers(1, 9, jobs)
+    size[5] = 0
+    w = jw.workload(600.0 * np.arange(jobs), np.ones(jobs, int), np.full(jobs, 1800.0), cluster=jw.pool(64), name="ours")
+    return replace(w, columns={"gpus": size})
+
+
+def test_windows_of_a_log_at_its_own_load():
+    """Rows in time, on the racks of the preset; a job without GPUs is left out, and gaps grow so that the load is the log's."""
+    w = gpu_log()
+    c = configure("rl-taps", w, "smoke")
+    assert (c.generator, c.work, c.row_s, c.jobs) == ("log", "lab", 600.0, c.steps)
+    there = c.on_racks(w)
+    assert len(there) == 59 and load(there) == pytest.approx(load(w)) and c.on_racks(there) is there
+    train, test = c.sets(TRAIN, 3, w), c.sets(TEST, 2, w)
+    assert all(x.cluster.topology is not None and x.jobs["submit"][0] == 0 for x in (*train, *test))
+    sizes = there.jobs["request"][:, 0]
+    assert train[0].jobs["request"][:, 0].tolist() == sizes[: len(train[0])].tolist()
+    assert max(len(x) for x in train) <= c.jobs and len(test) <= 2
+    with pytest.raises(InputError, match="windows of a log take a log"):
+        c.sets(TRAIN, 3)
+    for system in ("rl-taps+", "rl-taps-pairs"):
+        assert configure(system, w, "smoke").logged and not configure(system, None, "smoke").logged
+    with pytest.raises(InputError, match="windows of a log are not"):
+        c.changed(fresh=2).trainer(w, "cpu")
+
+
+@pytest.mark.parametrize("system", ["rl-taps", "rl-taps+"])
+def test_learning_from_a_log(tmp_path, system):
+    w = gpu_log()
+    c = configure(system, w, "smoke").changed(**{k: v for k, v in SMALL.items() if k not in ("steps", "rate")}, jobs=10)
+    (policy,) = c.train(w, tmp_path / "run")
+    got = c.judged(c.sets(TEST, 2, w), policy, 0, c.row_s)
+    assert np.isfinite(got["slowdown"]).all() and min(got["slowdown"]) > 0.0  # on more GPUs than a job asks for it is below 1
 
 
 # ------------------------------------------------------------------ as published
