@@ -304,7 +304,7 @@ LINES = {  # most lines of a package; raised only by a commit whose message says
     "compare": 1700,
     "compiled": 550,
     "forecast": 1100,
-    "learn": 5080,
+    "learn": 5100,
     "live": 3450,
     "parallel": 800,
     "policies": 2850,
