@@ -20,7 +20,7 @@ from jobwise.slurm.read.associations import unlimited, used
 from jobwise.slurm.read.closures import closures, out_of_service
 from jobwise.slurm.read.preempting import with_preemption
 from jobwise.slurm.read.text import amount, config, nodes, records, resources, said, seconds, table
-from jobwise.slurm.read.tree import with_switches
+from jobwise.slurm.read.tree import has_tree, with_switches
 from jobwise.slurm.read.unsimulated import UNSIMULATED
 from jobwise.workload import Workload
 from jobwise.workloads.accounting import Accounting, forgiving
@@ -182,6 +182,8 @@ def files(folder: str | Path) -> tuple[list[str], list[str], list[str]]:
     taken = {f"{name}.txt" for name in (*COMMANDS, USAGE)} & full
     taken |= {f"{name}.json" for name in AS_JSON if f"{name}.txt" not in taken} & full
     lacking = [name for name in COMMANDS if not {f"{name}.txt", f"{name}.json"} & taken]
+    if not has_tree(config(_text(folder, "scontrol_config.txt"))):
+        lacking = [name for name in lacking if name != "scontrol_topology"]
     return sorted(taken), sorted(there - taken), lacking
 
 

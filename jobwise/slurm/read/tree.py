@@ -13,10 +13,15 @@ from jobwise.slurm.read.unsimulated import UNSIMULATED
 FIRST = "SwitchName"
 
 
+def has_tree(known: dict[str, str]) -> bool:
+    """Does a configuration have switches count?"""
+    return known.get("topologyplugin", "").lower().endswith("/tree")
+
+
 def with_switches(site: Site, text: str, known: dict[str, str]) -> tuple[Site, list[str]]:
     """(the site with its switches, what is not simulated or had to be guessed). `text` of the switches, `known`: the
     configuration. Raises ValueError, KeyError."""
-    if not known.get("topologyplugin", "").lower().endswith("/tree"):
+    if not has_tree(known):
         return site, []
     lines = "\n".join(x.strip() for x in text.splitlines())
     if not (rows := records(lines, FIRST)):

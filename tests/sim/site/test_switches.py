@@ -12,7 +12,7 @@ from jobwise.errors import InputError
 from jobwise.sim.site.node_choice import choice_of
 from jobwise.sim.site.node_sets import packed
 from jobwise.sim.site.switches import levels, switches
-from jobwise.slurm.read.site import not_simulated, read
+from jobwise.slurm.read.site import files, not_simulated, read
 
 TREE = {"TopologyPlugin": "topology/tree"}
 TWO = "SwitchName=leaf0 Nodes=c[1-4]\nSwitchName=leaf1 Nodes=c[5-8]\nSwitchName=top Switches=leaf[0-1]\n"
@@ -132,6 +132,8 @@ def test_what_scontrol_prints_is_the_same(tmp_path):
 def test_what_is_not_known_or_wrong_is_said(tmp_path):
     jobs = [wide(1, 0, 4)]
     lacking = read(write(tmp_path / "a", jobs, nodes(), EIGHT, **TREE)).cluster.site
+    assert "scontrol_topology" in files(tmp_path / "a")[2]
+    assert "scontrol_topology" not in files(write(tmp_path / "f", jobs, nodes(), EIGHT))[2]
     assert "no scontrol_topology: nodes are chosen as if there were no switches" in lacking.guesses
     fly = read(write(tmp_path / "b", jobs, nodes(), EIGHT, switches=TWO, TopologyParam="Dragonfly,RouteTree", **TREE))
     assert not_simulated(fly) == ["Dragonfly of TopologyParam"]
