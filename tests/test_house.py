@@ -316,7 +316,7 @@ LINES = {  # most lines of a package; raised only by a commit whose message says
     "systems": 1640,
     "telemetry": 1000,
     "workflows": 2305,
-    "workloads": 4660,
+    "workloads": 4690,
     "worlds": 7565,
 }
 

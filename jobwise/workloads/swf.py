@@ -215,7 +215,9 @@ def from_table(
         cluster = pool(machine)
     keep = np.ones(len(table), bool)
     dropped = {}
+    parts, joined = _parts(col)
     for reason, bad in (
+        ("parts of a job that is there whole (status 2 to 4)", parts),
         ("negative submit time", col["submit"] < 0),
         ("run time <= 0", col["run"] <= 0),
         ("no processors", size <= 0),
@@ -228,7 +230,7 @@ def from_table(
         keep &= ~bad
     if not keep.any():
         raise InputError(f"{where}: none of {len(table)} rows is a job that ran ({_reasons(dropped)})")
-    unsorted = int((np.diff(col["submit"]) < 0).sum())
+    unsorted = int((np.diff(col["submit"][keep]) < 0).sum())
     rows = np.flatnonzero(keep)
     rows = rows[np.argsort(col["submit"][rows], kind="stable")]
     jobs, truth = blank_jobs(len(rows), cluster.capacity.shape[1]), np.zeros(len(rows), truth_dtype)
@@ -241,6 +243,8 @@ def from_table(
         jobs[key] = np.clip(col[key][rows], -1, 2**31 - 1)
     jobs["memory"] = np.where(col["requested_memory"][rows] > 0, col["requested_memory"][rows], -1)
     notes = {"out of submit order in the file (they are sorted)": unsorted} if unsorted else {}
+    if joined:
+        notes["put together from their parts (status 2 to 4)"] = joined
     if missing := int((col["walltime"][rows] <= 0).sum()):
         notes["without a requested time (their run time stands in)"] = missing
     if guessed:
@@ -261,6 +265,26 @@ def from_table(
         origin=first if absolute else origin + first,
         offset=0.0 if absolute else first,
     )
+
+
+PARTS = (2, 3, 4)  # status of a part of a job that was interrupted: another follows, the last, the last of one that failed
+
+
+def _parts(col: dict[str, np.ndarray]) -> tuple[np.ndarray, int]:
+    """(rows that are parts of a job that another row has [N], jobs that no row has whole): such a job is its first part, which
+    runs for as long as all of them."""
+    part = np.isin(col["status"], PARTS)
+    if not part.any():
+        return part, 0
+    part &= col["job"] >= 0
+    lone = np.flatnonzero(part & ~np.isin(col["job"], col["job"][~part]))
+    _, first, of = np.unique(col["job"][lone], return_index=True, return_inverse=True)
+    col["run"], col["status"] = col["run"].copy(), col["status"].copy()
+    last = lone[len(lone) - 1 - np.unique(col["job"][lone][::-1], return_index=True)[1]]
+    col["run"][lone[first]] = np.bincount(of, np.maximum(col["run"][lone], 0.0))
+    col["status"][lone[first]] = np.where(col["status"][last] == PARTS[-1], 0, 1)
+    part[lone[first]] = False
+    return part, len(first)
 
 
 def _reasons(dropped: dict[str, int]) -> str:

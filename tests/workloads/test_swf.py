@@ -57,6 +57,19 @@ def test_larger_of_both_and_status_filter():
     assert len(w) == 1 and w.dropped == {"status filtered": 1}
 
 
+def test_parts_of_interrupted_jobs_are_no_jobs_of_their_own():
+    """Job 1 is there whole, with its two parts behind it, the second without a submit time. Of job 2 only the parts are there: it
+    came with the first and runs for 30 + 40 s; it failed, says the last. Job 3 has no parts."""
+    rows = [line(1, 50, run=90, status=1), line(1, 50, run=50, status=2), line(1, -1, run=40, status=3)]
+    rows += [line(2, 60, run=30, status=2), line(3, 65, run=5, status=0), line(2, 70, run=40, status=4)]
+    w = from_text(text(*rows), "x")
+    assert w.columns["job"].tolist() == [1, 2, 3] and w.truth["runtime"].tolist() == [90, 70, 5]
+    assert w.columns["status"].tolist() == [1, 0, 0] and w.jobs["submit"].tolist() == [0, 10, 15]
+    assert w.dropped == {"parts of a job that is there whole (status 2 to 4)": 3}
+    assert w.notes == {"put together from their parts (status 2 to 4)": 1}
+    assert len(rows) == len(w) + sum(w.dropped.values())
+
+
 def test_unsorted_submits_are_sorted_stably_and_noted():
     w = from_text(text(line(1, 30), line(2, 10), line(3, 10)), "x")
     assert w.columns["job"].tolist() == [2, 3, 1] and w.notes
