@@ -87,7 +87,8 @@ closure_dtype = np.dtype(
 settings_dtype = np.dtype(
     [
         ("basic", "i1"),  # first come, first served (priority/basic)
-        ("backfill", "i1"),  # 0: sched/builtin
+        ("backfill", "i1"),  # 0: sched/builtin, or bf_interval=-1
+        ("main", "i1"),  # 0: there are no main passes (sched_interval=-1)
         ("age", "f8"),  # weights of priority
         ("fair_share", "f8"),
         ("size", "f8"),
@@ -137,7 +138,8 @@ ENDED = 250500  # what ends at the begin of a try is gone by then; before what e
 RELEVANT = 250501  # a plan begins when the last running job on its nodes ends; before with its group
 ONE_NODE = 260500  # a job of one node takes the first that suffices; before that with the fewest CPUs to spare
 STOCK = {  # Slurm's own
-    "version": 220508, "backfill": 1, "charged": 1, "max_age": 7 * 86_400.0, "half_life": 7 * 86_400.0, "calc_period": 300.0,
+    "version": 220508, "backfill": 1, "main": 1, "charged": 1, "max_age": 7 * 86_400.0, "half_life": 7 * 86_400.0,
+    "calc_period": 300.0,
     "fair_tree": 1, "loop": 1.0, "batch_delay": 3.0, "sched_interval": 60.0, "depth": 100.0, "bf_interval": 30.0,
     "bf_window": 86_400.0, "bf_resolution": 60.0, "bf_max_test": 500.0, "bf_max_user": inf, "kill_wait": 30.0,
     "bf_max_array": 20.0, "requeue_delay": 121.0, "look_phase": 0.5, "cycle_phase": 0.75, "price_phase": 300.0,

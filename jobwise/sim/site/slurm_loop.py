@@ -79,6 +79,8 @@ def main_pass(s, e, slurm, o, depth):
     """Start by priority; a partition whose first waiting job does not fit starts nothing more, nor do its nodes. A job that the
     nodes of a partition can never hold is passed over there."""
     see_released(s, e, slurm)
+    if not slurm.site.settings[0]["main"]:
+        return
     take_free(s, e, slurm)
     rows, where = site_order.waiting(s, e, slurm, o)
     blocked, out, left = np.zeros(len(slurm.site.partition), np.bool_), np.zeros(len(LIMITS)), len(slurm.site.partition)

@@ -8,7 +8,7 @@ import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.site import LIMITS, association, association_dtype
-from jobwise.slurm.read.text import amount, resources, said
+from jobwise.slurm.read.text import amount, limited, said
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -58,8 +58,8 @@ LIMITED = ("GrpJobs", "GrpTRES", "MaxJobs")
 def _row(parent: int, shares: float, leaf: int, r: dict) -> tuple:
     """A row of association_dtype. Raises InputError."""
     try:
-        most = resources(said(r.get("GrpTRES", "")))
-        values = {name: most[key] for name, key in zip(LIMITS[1:], ("cpu", "mem", "gpu", "node"), strict=True) if most.get(key)}
+        most = limited(said(r.get("GrpTRES", "")))
+        values = {name: most[key] for name, key in zip(LIMITS[1:], ("cpu", "mem", "gpu", "node"), strict=True) if key in most}
         jobs, own = (amount(x) if (x := said(r.get(key, ""))) else inf for key in ("GrpJobs", "MaxJobs"))
         usage = amount(said(r.get("RawUsage", "")) or "0")
     except ValueError as error:

@@ -39,6 +39,10 @@ def _time(text: str, before: float) -> float:
     return number
 
 
+def _age(text: str, before: float) -> float:
+    return max(seconds(text), 1e-3)  # 0: everybody is of the greatest age at once
+
+
 def _half_life(text: str, before: float) -> float:
     return seconds(text) or np.inf
 
@@ -57,7 +61,7 @@ def _flag(*words: str, on: str, off: str) -> tuple[Callable, Callable]:
 
 
 def _minutes(text: str, before: float) -> float:
-    return 60.0 * _number(text, before)
+    return 60.0 * _whole(text, before)
 
 
 def _most(text: str, before: float) -> float:
@@ -91,11 +95,11 @@ LINES = {
     "PriorityWeightJobSize": ConfLine("size", _number, _plain),
     "PriorityWeightPartition": ConfLine("partition", _number, _plain),
     "PriorityWeightQOS": ConfLine("qos", _number, _plain),
-    "PriorityMaxAge": ConfLine("max_age", _time, clock),
+    "PriorityMaxAge": ConfLine("max_age", _age, clock),
     "PriorityCalcPeriod": ConfLine("calc_period", _time, clock),
     "PriorityDecayHalfLife": ConfLine("half_life", _half_life, clock),
     "PriorityFavorSmall": ConfLine("favor_small", *_yes),
-    "KillWait": ConfLine("kill_wait", lambda text, before: _whole(text.removesuffix("sec").strip(), before), _plain),
+    "KillWait": ConfLine("kill_wait", lambda text, before: _number(text.removesuffix("sec").strip(), before), _plain),
     "SelectTypeParameters": ConfLine("memory", *_flag("memory", on="CR_Core_Memory", off="CR_Core")),
 }
 WORDS: dict[str, tuple[str, ...]] = {  # what a change may say
@@ -109,25 +113,29 @@ FLAGS = {"NO_FAIR_TREE": ("fair_tree", 0), "SMALL_RELATIVE_TO_TIME": ("small_rel
 TRES = {"cpu": "tres_cpu", "mem": "tres_memory", "gres/gpu": "tres_gpu"}  # words of PriorityWeightTRES
 PARAMETERS = {  # words of SchedulerParameters
     "batch_sched_delay": ConfLine("batch_delay", _number, _plain),
-    "sched_interval": ConfLine("sched_interval", _whole, _plain),
+    "sched_interval": ConfLine("sched_interval", _number, _plain),
     "default_queue_depth": ConfLine("depth", _number, _plain),
     "bf_interval": ConfLine("bf_interval", _whole, _plain),
     "bf_window": ConfLine("bf_window", _minutes, lambda x: _plain(x / 60)),
     "bf_resolution": ConfLine("bf_resolution", _whole, _plain),
-    "bf_max_job_test": ConfLine("bf_max_test", _number, _plain),
+    "bf_max_job_test": ConfLine("bf_max_test", _whole, _plain),
     "bf_max_job_user": ConfLine("bf_max_user", _most, _plain),
     "bf_max_job_array_resv": ConfLine("bf_max_array", _number, _plain),
     "max_switch_wait": ConfLine("max_switch_wait", _number, _plain),
 }
 
 
-def scheduler(known: dict[str, str]) -> np.ndarray:
-    """One row of `site.settings_dtype` from `text.config`. Raises ValueError."""
-    values = settings(basic=1)
-    small = {k.lower(): v for k, v in LINES.items()}
+OFF = {"sched_interval": "main", "bf_interval": "backfill"}  # words of SchedulerParameters that -1 turns off, by their settings
+
+
+def scheduler(known: dict[str, str], odd: list[str] | None = None) -> np.ndarray:
+    """One row of `site.settings_dtype` from `text.config`. Where Slurm takes no such value, it takes its own, and so does the
+    row; `odd` names them."""
+    values, odd = settings(basic=1), [] if odd is None else odd
+    small = {k.lower(): (k, v) for k, v in LINES.items()}
     for name, text in known.items():
         if name in small and said(text):
-            _put(values, small[name], name, text)
+            _put_or_own(values, small[name][1], small[name][0], text, odd)
     values["price_phase"] = values["calc_period"]
     values["boot"] = float(boot) if (boot := known.get("boot_time", "")).isdigit() else 0.0
     values["epilog"] = said(known.get("epilog", "")) != "" and "defer" not in known.get("schedulerparameters", "")
@@ -136,12 +144,25 @@ def scheduler(known: dict[str, str]) -> np.ndarray:
     words = known.get("preemptparameters", "") + known.get("schedulerparameters", "")
     values["youngest"] = "youngest_first" in words.lower()
     _flags(values, known.get("priorityflags", ""))
-    _tres(values, ",".join(x for x in known.get("priorityweighttres", "").split(",") if _name(x) in TRES))
+    try:
+        _tres(values, ",".join(x for x in known.get("priorityweighttres", "").split(",") if _name(x) in TRES))
+    except ValueError as error:
+        odd.append(f"PriorityWeightTRES={known['priorityweighttres'][:60]} is not read ({error})")
     for word in filter(None, known.get("schedulerparameters", "").split(",")):
-        name, _, text = word.partition("=")
-        if name in PARAMETERS and text:
-            _put(values, PARAMETERS[name], name, text)
+        name, _, text = (x.strip() for x in word.partition("="))
+        if name in OFF and text == "-1":
+            values[OFF[name]] = 0
+        elif name in PARAMETERS and text:
+            _put_or_own(values, PARAMETERS[name], name, text, odd)
     return values[0]
+
+
+def _put_or_own(values: np.ndarray, line: ConfLine, name: str, text: str, odd: list[str]) -> None:
+    try:
+        _put(values, line, name, text)
+    except ValueError as error:
+        own = line.write(float(values[line.field][0]))
+        odd.append(f"{name}={text[:40]} is not read ({str(error).removeprefix(f'{name}: ')}): Slurm's own, {own}")
 
 
 def _preempt(known: dict[str, str]) -> int:

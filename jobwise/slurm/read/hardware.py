@@ -57,14 +57,14 @@ def _capacity(r: dict[str, str]) -> tuple[int, int, int]:
     """What jobs can have of a node: CPUs, memory (MiB), GPUs; some CPUs and memory may be kept for the system. Raises
     ValueError, KeyError."""
     cpus, memory = int(r["CPUTot"]), int(r["RealMemory"])
-    kept = int(said(r.get("CoreSpecCount", "")) or 0) * int(r.get("ThreadsPerCore") or 1)
+    kept = int(said(r.get("CoreSpecCount", "")) or 0) * max(int(r.get("ThreadsPerCore") or 1), 1)
     cpus = int(x) if (x := said(r.get("CPUEfctv", ""))) and int(x) > 0 else cpus - kept
     return cpus, memory - int(said(r.get("MemSpecLimit", "")) or 0), gpus(said(r.get("Gres", "")))
 
 
 def _unit(r: dict[str, str], parameters: str) -> int:
     """The CPUs of a node that one job has together: a core (CR_Core), a socket (CR_Socket), one (CR_CPU)."""
-    threads, cores = int(r.get("ThreadsPerCore") or 1), int(r.get("CoresPerSocket") or 1)
+    threads, cores = max(int(r.get("ThreadsPerCore") or 1), 1), max(int(r.get("CoresPerSocket") or 1), 1)
     which = parameters.lower()
     return 1 if "cr_cpu" in which else threads * cores if "cr_socket" in which else threads
 

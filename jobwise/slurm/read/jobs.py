@@ -182,11 +182,11 @@ def _known_partitions(a: Accounting, known: tuple[str, ...], left: dict[str, int
     """The jobs of partitions that the site has; those of partitions that are gone, or have no nodes, are counted in `left`."""
     which, lists = a.distinct("Partition")
     there = [",".join(p for p in x.split(",") if p in known) for x in lists]
-    if there == lists:
+    if there == lists and "" not in lists:
         return a
     gone = np.array([not x for x in there], bool)
     if gone[which].any():
-        named = ", ".join(x for x, y in zip(lists, gone, strict=True) if y)[:60]
+        named = ", ".join(x or "none named" for x, y in zip(lists, gone, strict=True) if y)[:60]
         left[f"of partitions that the site does not have ({named})"] = int(gone[which].sum())
     a = replace(a, columns=a.columns | {"Partition": pa.array(there).take(pa.array(which))}).take(~gone[which])
     if not len(a):

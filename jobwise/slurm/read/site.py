@@ -19,7 +19,7 @@ from jobwise.slurm.read.asks import Known
 from jobwise.slurm.read.associations import unlimited, used
 from jobwise.slurm.read.closures import closures, out_of_service
 from jobwise.slurm.read.preempting import with_preemption
-from jobwise.slurm.read.text import amount, config, nodes, records, resources, said, seconds, table
+from jobwise.slurm.read.text import amount, config, limited, nodes, records, said, seconds, table
 from jobwise.slurm.read.tree import has_tree, with_switches
 from jobwise.slurm.read.unsimulated import UNSIMULATED
 from jobwise.workload import Workload
@@ -96,7 +96,7 @@ def _read(folder: Path, accounting: Accounting | None) -> Workload:
     if not machines:
         guessed.append("no scontrol_node: nodes by the jobs' node lists, as large as what jobs got of them")
         machines = guesses.machines(accounting)
-    set_ = _told(folder, "scontrol_config", lambda: conf.scheduler(known))
+    set_ = _told(folder, "scontrol_config", lambda: conf.scheduler(known, guessed))
     site, cluster, sets, features = _told(folder, "scontrol_node", lambda: hardware.nodes_of(machines, set_))
     site, of_switches = _told(
         folder, "scontrol_topology", lambda: with_switches(site, texts.get("scontrol_topology", ""), known)
@@ -352,12 +352,11 @@ def _own_qos(queues: list[dict], names: tuple[str, ...], guessed: list[str]) -> 
 
 def _qos(q: dict[str, str]) -> tuple:
     def limits(count: str, tres: str) -> list[float]:
-        values, r = [np.inf] * len(LIMITS), resources(tres)
+        values, r = [np.inf] * len(LIMITS), limited(tres)
         if count:
             values[0] = _float(count, "a limit of jobs")
         for i, key in enumerate(("cpu", "mem", "gpu", "node"), 1):
-            if r.get(key):
-                values[i] = r[key]
+            values[i] = r.get(key, np.inf)
         return values
 
     every = limits(q.get("GrpJobs", ""), q.get("GrpTRES", ""))

@@ -150,6 +150,12 @@ def resources(text: str) -> dict[str, float]:
     return amounts
 
 
+def limited(text: str) -> dict[str, float]:
+    """cpu=4,gres/gpu=0,mem=-1 -> {"cpu": 4, "gpu": 0}: the resources that a limit names; -1 is none."""
+    named = {x.partition("=")[0].partition(":")[0].replace("gres/gpu", "gpu") for x in text.split(",") if not x.endswith("=-1")}
+    return {k: v for k, v in resources(",".join(x for x in text.split(",") if not x.endswith("=-1"))).items() if k in named}
+
+
 def gpus(text: str) -> int:
     """gpu:2, gpu:a100:2, gres:gpu:2(S:0-1), a100:2, 2: how many."""
     count = 0
