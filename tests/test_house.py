@@ -310,7 +310,7 @@ LINES = {  # most lines of a package; raised only by a commit whose message says
     "policies": 2850,
     "report": 1650,
     "sim": 9_990,
-    "slurm": 5_800,
+    "slurm": 5_840,
     "starts": 800,
     "streaming": 350,
     "systems": 1640,

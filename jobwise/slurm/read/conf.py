@@ -227,6 +227,8 @@ def change(before: np.ndarray, text: str) -> np.ndarray:
                     raise unknown("word of SchedulerParameters", word, list(PARAMETERS))
                 if _name(word) in PARAMETERS:
                     values = change(values, word)
+        elif name.lower() in OFF and value == "-1":
+            values[OFF[name.lower()]] = 0
         elif name.lower() in small:
             if value.lower() not in WORDS.get(name.lower(), (value.lower(),)):
                 raise ValueError(f"{' or '.join(WORDS[name.lower()])} is expected")

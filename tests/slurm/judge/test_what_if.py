@@ -70,7 +70,7 @@ def test_a_line_changes_a_setting(line, field, value):
         ("bf_window=soon", "bf_window"),
         ("PriorityWeightAge=-1", "no number from 0"),
         ("bf_interval=0", "less than 1"),
-        ("PriorityMaxAge=0", "no time above 0"),
+        ("PriorityCalcPeriod=0", "no time above 0"),
         ("SchedulerParameters=bf_nothing=1", "bf_nothing"),
         ("PriorityWeightTRES=bb/disk=3", "is not simulated"),
         ("PriorityFavorSmall=banana", "yes or no"),
@@ -86,6 +86,11 @@ def test_a_line_changes_a_setting(line, field, value):
 def test_a_wrong_line_is_told(line, said):
     with pytest.raises(InputError, match=said):
         conf.change(settings(), line)
+
+
+def test_minus_one_turns_a_thread_off():
+    assert conf.change(settings(), "bf_interval=-1")["backfill"][0] == 0
+    assert conf.change(settings(), "SchedulerParameters=sched_interval=-1,bf_window=60")["main"][0] == 0
 
 
 # ------------------------------------------------------------------ changes
