@@ -34,6 +34,7 @@ REFRESH_S, REMEMBERED = 600.0, 20_000  # between two readings of all but the que
 DAYS = 40  # of accounting: what futures copy arrivals from
 SHARES = "SLURM_TIME_FORMAT=%s sshare -a -P -o Account,User,RawUsage"
 OPTIONAL = ("sacct", "sacctmgr_qos", "sacctmgr_assoc", "sacctmgr_event", "sacctmgr_reservation", "sshare_start", "sdiag")
+OPTIONAL += ("scontrol_topology",)
 MOST_TASKS = 1000  # of an array that waits: so many are looked at
 NEW = 2_000_000_000  # number of a job that has not been submitted; and of tasks of arrays that have no number yet, from here on
 CLOCK_S = 1.0  # times are whole seconds: a job that is eligible so much later is eligible now

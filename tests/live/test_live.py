@@ -285,7 +285,7 @@ def test_commands_are_asked_once_each_and_kept(tmp_path, monkeypatch, capsys, cl
     assert run(["slurm", "when", "--keep", str(tmp_path / "kept"), "--json"]) == 0
     assert {x["job"] for x in json.loads(capsys.readouterr().out)["jobs"]} <= {9004, 9005, 9006}
     words = [line.split()[0] for line in asked.read_text().splitlines()]
-    assert words.count("squeue") == words.count("sacct") == 1 and words.count("scontrol") == 3
+    assert words.count("squeue") == words.count("sacct") == 1 and words.count("scontrol") == 4
     asked.unlink()
     assert run(["slurm", "fits", "--procs", "2", "--time", "1h", "--json"]) == 0 and "start" in capsys.readouterr().out
     assert [line.split()[0] for line in asked.read_text().splitlines()].count("squeue") == 1
