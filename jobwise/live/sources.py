@@ -33,8 +33,10 @@ HERE = "this cluster"  # a folder of this name is filled, read and deleted
 REFRESH_S, REMEMBERED = 600.0, 20_000  # between two readings of all but the queue; rows of sacct that a reader keeps
 DAYS = 40  # of accounting: what futures copy arrivals from
 SHARES = "SLURM_TIME_FORMAT=%s sshare -a -P -o Account,User,RawUsage"
-OPTIONAL = ("sacct", "sacctmgr_qos", "sacctmgr_assoc", "sacctmgr_event", "sacctmgr_reservation", "sshare_start", "sdiag")
-OPTIONAL += ("scontrol_topology",)
+OPTIONAL = (
+    "sacct", "sacctmgr_qos", "sacctmgr_assoc", "sacctmgr_event", "sacctmgr_reservation", "scontrol_topology", "sshare_start",
+    "sdiag",
+)  # fmt: skip
 MOST_TASKS = 1000  # of an array that waits: so many are looked at
 NEW = 2_000_000_000  # number of a job that has not been submitted; and of tasks of arrays that have no number yet, from here on
 CLOCK_S = 1.0  # times are whole seconds: a job that is eligible so much later is eligible now
