@@ -22,6 +22,7 @@ from jobwise.sim.dag import graph
 from jobwise.workloads.swf import read_text
 from jobwise.workloads.workflows import MOST_EDGES, MOST_TASKS, Workflow, workflow
 
+MOST_IMPORTS = 100  # of one document, those of what it imports among them
 DEEPEST = 40  # levels of nesting of a document, and of workflows in workflows
 REQUIREMENTS = frozenset(  # of CWL v1.0 to v1.2, and of cwltool, by their last names
     "DockerRequirement EnvVarRequirement InitialWorkDirRequirement InlineJavascriptRequirement InplaceUpdateRequirement "
@@ -84,7 +85,7 @@ def _load(path: Path, root: Path) -> list[Any]:
         document = YAML(typ="safe", pure=True).load(text)
         if not isinstance(document, dict) or not ("cwlVersion" in document or "class" in document):
             raise InputError(f"{path}: is no CWL document: the keys cwlVersion and class are expected")
-        document = _imported(document, path, root, 0)
+        document = _imported(document, path, root, [])
         _supported(document, path)
         uri = path.resolve().as_uri()
         options = LoadingOptions(fetcher=Nowhere(), no_link_check=True, fileuri=uri)
@@ -105,13 +106,11 @@ def _load(path: Path, root: Path) -> list[Any]:
         raise InputError(f"{path}: is no CWL document that can be read: {in_a_line(error)}") from None
 
 
-def _imported(node: Any, path: Path, root: Path, depth: int) -> Any:
-    """A part of a document with what it imports and includes in its place; a list in a list is a part of it. Raises
-    InputError."""
-    if depth > DEEPEST:
-        raise InputError(f"{path}: documents that import each other are nested deeper than {DEEPEST}")
+def _imported(node: Any, path: Path, root: Path, read: list[Path]) -> Any:
+    """A part of a document with what it imports and includes in its place; a list in a list is a part of it. `read`: the files
+    so far. Raises InputError."""
     if isinstance(node, list):
-        several = [(x, _imported(x, path, root, depth)) for x in node]
+        several = [(x, _imported(x, path, root, read)) for x in node]
         return [y for x, new in several for y in (new if isinstance(new, list) and not isinstance(x, list) else [new])]
     if not isinstance(node, dict):
         return node
@@ -120,8 +119,11 @@ def _imported(node: Any, path: Path, root: Path, depth: int) -> Any:
             file = (path.parent / unquote(node[key])).resolve()
             if root not in file.parents or not file.is_file():
                 raise InputError(f"{path}: {key} of {node[key]}: only files below the folder of a document are read with it")
-            return read_text(file) if key == "$include" else _imported(_yaml(file), file, root, depth + 1)
-    return {k: _imported(x, path, root, depth) for k, x in node.items()}
+            read.append(file)
+            if len(read) > MOST_IMPORTS:
+                raise InputError(f"{path}: imports more than {MOST_IMPORTS:,} files, or itself")
+            return read_text(file) if key == "$include" else _imported(_yaml(file), file, root, read)
+    return {k: _imported(x, path, root, read) for k, x in node.items()}
 
 
 def _yaml(file: Path) -> Any:

@@ -585,11 +585,19 @@ def test_what_a_document_imports_is_read_with_it(tmp_path):
     (tmp_path / "types.yml").write_text("- {name: size, type: record, fields: {a: {type: int}}}\n")
     (tmp_path / "reqs.yml").write_text("class: SchemaDefRequirement\ntypes: [{$import: types.yml}]\n")
     (tmp_path / "own.yml").write_text("class: ResourceRequirement\ncoresMin: {$import: own.yml}\n")
+    for k in range(30):  # each is read twice by the one before
+        twice = f"{{a: {{$import: wide{k + 1}.yml}}, b: {{$import: wide{k + 1}.yml}}}}\n"
+        (tmp_path / f"wide{k}.yml").write_text(twice if k < 29 else "{}\n")
     tool = "cwlVersion: v1.2\nclass: CommandLineTool\nrequirements: [{class: ResourceRequirement, coresMin: 3}]\ninputs: []\noutputs: []\n"
     (tmp_path / "tool.cwl").write_text(tool)
     (tmp_path / "w.cwl").write_text(flow.format("reqs.yml"))
     assert cwl.read(tmp_path / "w.cwl").tasks["cores"].tolist() == [3]
-    for other, why in (("../reqs.yml", "only files below"), ("own.yml", "nested deeper"), ("none.yml", "only files below")):
+    for other, why in (
+        ("../reqs.yml", "only files below"),
+        ("own.yml", "or itself"),
+        ("wide0.yml", "or itself"),
+        ("none.yml", "only files below"),
+    ):
         (tmp_path / "w.cwl").write_text(flow.format(other))
         with pytest.raises(InputError, match=why):
             cwl.read(tmp_path / "w.cwl")

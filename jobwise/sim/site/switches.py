@@ -171,7 +171,7 @@ def _lightest(cells, free, weight, space, top):
             return False, count > 0
         for x in range(len(tree.best)):
             tree.must[x] |= tree.best[x]
-        some, c = count > 0, 0
+        must_have, c = count > 0, 0
         i = next_in(tree.own[top], 0, N)
         while i < N:
             if _heavy(space, weight, i) == light:
@@ -180,7 +180,7 @@ def _lightest(cells, free, weight, space, top):
                 cpus, count, cards = cpus + tree.units[i], count + 1, cards + free[c, GPUS]
             i = next_in(tree.own[top], i + 1, N)
         if cpus >= tree.left[CPUS_LEFT] and count >= tree.left[NODES_LEFT] and cards >= tree.left[GPUS_LEFT]:
-            return True, some
+            return True, must_have
         last = light
 
 
@@ -290,10 +290,10 @@ def _leaves(tree):
     """On how many leaf switches is the job?"""
     count = 0
     for s in range(len(tree.level)):
-        some = False
+        is_on = False
         for x in range(len(tree.chosen)):
-            some |= tree.level[s] == 0 and tree.own[s, x] & tree.chosen[x] != NOTHING
-        count += some
+            is_on |= tree.level[s] == 0 and tree.own[s, x] & tree.chosen[x] != NOTHING
+        count += is_on
     return count
 
 
@@ -301,10 +301,10 @@ def _leaves(tree):
 def _chosen(ask, cells, free, weight, space, top, node, more):
     """Is the job served by nodes below a switch? They are entered."""
     tree = space.tree
-    suffice, some = _lightest(cells, free, weight, space, top)
+    suffice, must_have = _lightest(cells, free, weight, space, top)
     if not suffice:
         return False
-    if some:
+    if must_have:
         _take_all(ask, cells, free, space, tree.must, True, node, more)
         for s in range(len(tree.level)):
             for x in range(len(tree.must)):
@@ -324,10 +324,10 @@ def _chosen(ask, cells, free, weight, space, top, node, more):
             tree.many[s] += 1
             i = next_in(tree.own[s], i + 1, len(weight))
     count = 0
-    for s in range(len(tree.level) if some else 0):  # what else there is on the leaves that it is on
+    for s in range(len(tree.level) if must_have else 0):  # what else there is on the leaves that it is on
         if tree.taken[s] and tree.level[s] == 0:
-            more_, done = _take_all(ask, cells, free, space, tree.own[s], tree.marks[BOUND], node, more)
-            count += more_
+            taken, done = _take_all(ask, cells, free, space, tree.own[s], tree.marks[BOUND], node, more)
+            count += taken
             if done:
                 return True
             if tree.marks[BOUND] and tree.left[MOST_LEFT] <= 0:

@@ -23,12 +23,13 @@ def with_switches(site: Site, text: str, known: dict[str, str]) -> tuple[Site, l
     configuration. Raises ValueError, KeyError."""
     if not has_tree(known):
         return site, []
-    lines = "\n".join(x.strip() for x in text.splitlines())
-    if not (rows := records(lines, FIRST)):
-        return site, ["no scontrol_topology: nodes are chosen as if there were no switches"]
+    parameters = known.get("topologyparam", "")
+    words = [x for x in parameters.split(",") if x.strip().lower() in ("dragonfly", "switchasnoderank")]
+    notes = [f"{UNSIMULATED}{x} of TopologyParam" for x in words]
+    if not (rows := records("\n".join(x.strip() for x in text.splitlines()), FIRST)):
+        return site, [*notes, "no scontrol_topology: nodes are chosen as if there were no switches"]
     if len({r[FIRST] for r in rows}) < len(rows):
         raise ValueError("a switch is named twice; one tree is expected")
-    parameters = known.get("topologyparam", "")
     number, place = {r[FIRST]: i for i, r in enumerate(rows)}, {n: i for i, n in enumerate(site.names)}
     parent = np.arange(len(rows))
     below = np.zeros((len(rows), len(site.names)), np.uint8)
@@ -46,8 +47,6 @@ def with_switches(site: Site, text: str, known: dict[str, str]) -> tuple[Site, l
             k = int(parent[k])
         if k != parent[k]:
             raise ValueError(f"switch {rows[k][FIRST]} is above itself")
-    words = [x for x in parameters.split(",") if x.strip().lower() in ("dragonfly", "switchasnoderank")]
-    notes = [f"{UNSIMULATED}{x} of TopologyParam" for x in words]
     if len(lost := np.flatnonzero(below.max(axis=0) == 0)):
         notes.append(f"{len(lost)} nodes are on no switch (e.g. {site.names[lost[0]]}): jobs do not get them")
     settings = site.settings.copy()
