@@ -29,12 +29,19 @@ ITERATIONS = {"smoke": 1, "small": 8, "paper": 1000}  # of the variants with REI
 CHOICES = {"smoke": 1_500, "small": 650_000, "paper": 6_000_000}  # of the others
 SLIDES = ("sjf", "tetris", "random")  # beside PG
 RATE = 0.3  # of the public code
+REGIMES = {"own": {}, "slides": {"steps": 200, "jobsets": 10}, "high": {"rate": 0.7}}  # what differs in the training
+LIKE = {
+    "own": "as its README has it",
+    "slides": "as the agent of its figure by name: 200 rows, 10 jobsets, 1,450 iterations",
+    "high": "at the paper's high load",
+}
 QUANTILES = (0.5, 0.75, 0.9, 0.95, 0.99)
 
 
 def study(s: Study) -> list[Section]:
     """Anchors, the published agent, agents, distributions, loads, learning curves."""
-    return s.parts(references, published, agents, distribution, loads, curves)
+    regimes = (partial(published, regime=r) for r in REGIMES)
+    return s.parts(references, *regimes, agents, distribution, loads, curves)
 
 
 def _world(s: Study) -> dict:
@@ -78,39 +85,52 @@ def references(s: Study) -> Section:
     return s.section("The rules, against reference values", rows, count=len(sets()))
 
 
-def _published(s: Study, k: int) -> dict:
+def _training(s: Study, regime: str) -> SlotsConfig:
+    c = system.published(s.preset).changed(**REGIMES[regime])
+    if s.smoke:
+        return c.changed(jobsets=5, validation_jobsets=3)
+    return c.changed(iterations=1450) if regime == "slides" and s.preset == "paper" else c
+
+
+def _own(s: Study, c: SlotsConfig) -> list[Workload]:
+    """Unseen jobsets as those of a training."""
+    return _unseen(s.pick(6, 100, 200), c.rate, c.steps)
+
+
+def _slides(s: Study) -> list[Workload]:
+    """Unseen jobsets as the slides': longer ones."""
+    return _unseen(s.pick(2, 10, 10), RATE, 200)
+
+
+def _published(s: Study, c: SlotsConfig, name: str, k: int) -> dict:
     """What the published agent does on unseen jobsets of its own load, and on the slides' longer ones."""
-    c = system.published(s.preset)
-    c = c.changed(jobsets=5, validation_jobsets=3) if s.smoke else c
-    policy = s.train(c, None, f"published{k}", k)
+    policy = s.train(c, None, f"{name}{k}", k)
     about = {key: policy.about[key] for key in ("seconds", "choices", "validation")}
-    slides = means(_unseen(s.pick(2, 10, 10), RATE, 200), policy, {}, seed=k)["jobs"]
-    return means(_unseen(s.pick(6, 100, 200), RATE), policy, {}, seed=k) | about | {"slides": slides}
+    slides = means(_slides(s), policy, {}, seed=k)["jobs"]
+    return means(_own(s, c), policy, {}, seed=k) | about | {"slides": slides}
 
 
-def published(s: Study) -> Section:
-    """The public code's own training, at its own load, and the slides' figure."""
+def published(s: Study, regime: str) -> Section:
+    """The public code's own training in one of its regimes, and the slides' figure."""
+    c, name = _training(s, regime), "published" if regime == "own" else f"published-{regime}"
 
     def rules() -> dict:
-        own, count, world = {}, s.pick(6, 100, 200), system.published(s.preset).world
-        for r in SLIDES:
-            slides = means(_unseen(s.pick(2, 10, 10), RATE, 200), r, world)["jobs"]
-            own[r] = means(_unseen(count, RATE), r, world) | {"slides": slides}
-        return own
+        both = {"": _own(s, c), "slides": _slides(s)}
+        played = {r: {k: means(x, r, c.world) for k, x in both.items()} for r in SLIDES}
+        return {r: x[""] | {"slides": x["slides"]["jobs"]} for r, x in played.items()}
 
-    pg = [s.piece(f"published-{k}", _published, s, k) for k in range(s.seeds)]
-    x, rows = Arms({"PG": pg} | s.piece("published-rules", rules)), []
+    pg = [s.piece(f"{name}-{k}", _published, s, c, name, k) for k in range(s.seeds)]
+    x, rows = Arms({"PG": pg} | s.piece(f"{name}-rules", rules)), []
     jobs = {key: {n: [y for run in x[n] for y in run[key]] for n in x} for key in ("jobs", "slides")}
     for n, runs in x.items():
-        left = "" if n == "PG" else _left(jobs["jobs"]["PG"], jobs["jobs"][n])
+        left = ["", ""] if n == "PG" else [_left(jobs[key]["PG"], jobs[key][n]) for key in jobs]
         medians = text_interval([float(np.median(run["jobs"])) for run in runs], 2)
         costs = [runs[0]["choices"], np.mean([y["seconds"] for y in runs]) / 60] if n == "PG" else ["", ""]
-        rows.append([n, len(runs) if n == "PG" else "", x.mean(n), x.change(n, "sjf"), medians, left, *costs])
-    shown = {"50 rows": jobs["jobs"], "200 rows (slides)": jobs["slides"]}
-    figure = s.figure("published", partial(_distributions, shown, PAPER), label="distribution of slowdowns, as published")
-    c = system.published(s.preset)
-    more = {"count": len(x.of("PG")[0]), "iterations": c.iterations, "precision": c.precision}
-    return s.section("DeepRM as published", rows, figures=[figure], **more)
+        rows.append([n, len(runs) if n == "PG" else "", x.mean(n), x.change(n, "sjf"), medians, *left, *costs])
+    shown = {f"{c.steps} rows, load {load_of(c.rate):.0%}": jobs["jobs"], f"200 rows, load {load_of(RATE):.0%} (slides)": jobs["slides"]}
+    figure = s.figure(name, partial(_distributions, shown, PAPER), label=f"distribution of slowdowns, as published, {regime}")
+    more = {"count": len(x.of("PG")[0]), "load": f"{load_of(c.rate):.0%}", "like": LIKE[regime]}
+    return s.section("DeepRM as published: {regime}", rows, figures=[figure], c=c, regime=regime, **more)
 
 
 def _distributions(shown: dict[str, dict], colours: dict[str, str], fig) -> None:
