@@ -50,6 +50,7 @@ def job_dtype(resources: int = 1) -> np.dtype:
             ("rank", "f4"),  # s, the longest way from its begin to an end of its workflow, as requested
             ("level", "u2"),  # how many tasks are on the longest way to it, at most 65,535
             ("status", "i1"),
+            ("restartable", "i1"),  # it may be stopped and begun again, from its begin
         ],
         align=True,
     )
@@ -116,7 +117,7 @@ def blank_jobs(count: int, resources: int = 1) -> np.ndarray:
         row[key] = np.nan
     for key in ("user", "group", "app", "queue", "partition", "kind", "held", "flow", "ask"):
         row[key] = -1
-    row["memory"] = -1.0
+    row["memory"], row["restartable"] = -1.0, 1
     raw = f"V{row.dtype.itemsize}"
     jobs.view(raw)[:] = row.view(raw)  # as bytes: by field it is slow
     return jobs

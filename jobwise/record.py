@@ -32,7 +32,9 @@ class Record:
     preemptions, events : int
         How often a job was paused; how many events there were.
     lost : float, unit-s
-        Work that failures undid.
+        Work that failures and ends of trial runs undid.
+    trials, shown : int
+        How many trial runs were begun; in how many of them the job ended.
     """
 
     jobs: np.ndarray
@@ -43,6 +45,8 @@ class Record:
     preemptions: int = 0
     events: int = 0
     lost: float = 0.0
+    trials: int = 0
+    shown: int = 0
 
     def frame(self) -> Any:
         """Return the schedule as a pandas.DataFrame, a row a job. Raises InputError without pandas."""

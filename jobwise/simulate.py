@@ -191,5 +191,5 @@ def record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Sched
             text = f"{name}: {len(row)} jobs had not ended {limit:,.0f} rows after the last arrival, where it was cut"
             raise Unfinished(f"{text}; they come faster than it runs them (on GPUs, try +slots64 or +leave)")
         raise Unfinished(f"{name} left {what}; nothing is running and nothing more will arrive")
-    counters = {k: one[k].item() for k in ("preemptions", "events", "lost")}
+    counters = {k: one[k].item() for k in ("preemptions", "events", "lost", "trials", "shown")}
     return Record(jobs, s.truth[e]["runtime"][: len(jobs)].copy(), cluster, name, workload, **counters)

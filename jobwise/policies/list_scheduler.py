@@ -40,6 +40,8 @@ class ListScheduler(Scheduler):
     longer hold no more than the rest of the units, but one alone may always run. `promise`: the start deadline of a job as a
     multiple of the longest wait of FCFS with EASY; others go ahead only while it can be met (measured, not guaranteed).
     `express`: the smallest jobs that together are this share of the work go first (`jobwise.sim.pool.promise`; pools only).
+    `trial` (s, share): waiting jobs run in idle processors, to be stopped and begun again where a start needs them; a first
+    run is left alone for so long, starts leave this share of the processors to such runs (`jobwise.sim.pool.trials`).
     """
 
     order: str | Scores | Index = "fcfs"
@@ -52,6 +54,7 @@ class ListScheduler(Scheduler):
     label: str = ""
     promise: float = inf
     express: float = 0.0
+    trial: tuple[float, float] = (0.0, 0.0)
 
     def __post_init__(self):
         if isinstance(self.order, str) and self.order in INDICES:
@@ -102,13 +105,15 @@ class ListScheduler(Scheduler):
             short=float(self.reserve[1]),
             express=float(self.express),
             slack=float(self.promise) - 1.0,
+            quantum=float(self.trial[0]),
+            kept=float(self.trial[1]),
         )
 
     @property
     def is_static(self) -> bool:
         """Return whether the order depends on the job alone."""
         static = isinstance(self.order, str) and orders.kind(self.rule.order) == orders.STATIC
-        return static and self.estimate == "requested" and not (self.reserve[0] or self.promises)
+        return static and self.estimate == "requested" and not (self.reserve[0] or self.promises or self.trial[0])
 
     @property
     def about(self) -> dict:
@@ -145,7 +150,7 @@ class ListScheduler(Scheduler):
         """Is it run whole by a compiled loop on this cluster? Else it is asked, pass by pass."""
         if cluster.site is not None:
             return True
-        if isinstance(self.order, Index) or self.estimate != "requested" or self.promises:
+        if isinstance(self.order, Index) or self.estimate != "requested" or self.promises or self.trial[0]:
             return cluster.is_pool and scored_pool.suits(self.rule)
         return isinstance(self.order, str)
 
@@ -163,7 +168,7 @@ class ListScheduler(Scheduler):
 
     def resumes(self, cluster: Cluster) -> bool:
         """Does a compiled loop carry on simulations of this pool that stand in the middle of a queue?"""
-        return self.is_compiled(cluster) and not self.promises
+        return self.is_compiled(cluster) and not (self.promises or self.trial[0])
 
     def resume(self, s: State, cluster: Cluster, past: np.ndarray, steps: int) -> Generator[None, None, None]:
         """Carry on simulation 0, which stands in the middle; yields every `steps` instants of choice."""

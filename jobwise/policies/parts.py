@@ -112,6 +112,26 @@ def _reserves(value: tuple[float, float]) -> str:
     return "" if 0 <= value[0] < 1 and value[1] > 0 else text
 
 
+QUANTUM = 60.0  # s for which a first trial run is left alone, where the name does not say
+
+
+def _trial(parsed: re.Match) -> tuple[float, float]:
+    value = (_duration(parsed) if parsed[1] else QUANTUM), float(parsed[3] or 0) / 100
+    if text := _wrong_trial(value):  # 0 s would be no trial runs at all
+        raise InputError(text)
+    return value
+
+
+def _wrong_trial(value: tuple[float, float]) -> str:
+    text = f"trial runs of {value[0]:g} s on {100 * value[1]:g} % of the processors cannot be: more than 0 s, 0 to 99 %"
+    return "" if 0 < value[0] < inf and 0 <= value[1] < 1 else text
+
+
+def _trial_word(value: tuple[float, float]) -> str:
+    words = [f"{_digits(value[0])}s"] if value[0] != QUANTUM else []
+    return "trial" + "x".join(words + ([f"{_digits(100 * value[1])}%"] if value[1] else []))
+
+
 BACKFILLING, PLACING, GUARDS, MORE = "backfilling", "placement (on nodes)", "guards", "more options"
 EVERYWHERE = frozenset(PLACES)
 ON_PLACES = frozenset({NODES, ASKED})
@@ -166,6 +186,10 @@ PARTS = (
          usual=inf, pattern=rf"promise{NUMBER}x", read=lambda m: float(m[1]), write=lambda x: f"promise{_digits(x)}x",
          wrong=lambda x: "" if x >= 1 else f"a promise is 1 or more times the longest wait, not {x:g}",
          runs_on=ON_POOLS, needs=("scores",)),
+    Part(MORE, "trial", "trial", "waiting jobs run in idle processors, and begin again where a start needed these; +trial30s: "
+         "left alone for 30 s at first (not 60), +trial2%: starts leave them 2 % of the processors, +trial30sx2%: both",
+         usual=(0.0, 0.0), pattern=rf"trial(?:{NUMBER}([smhd]))?(?:x?{NUMBER}%)?", read=_trial, write=_trial_word,
+         wrong=_wrong_trial, runs_on=frozenset({POOL}), needs=("scores",)),
     _fixed(MORE, "commit", False, True, "commit", "a picked job stays picked until it starts (RLScheduler's)", True,
            runs_on=OFF_SITES, excludes=("conservative",)),
 )  # fmt: skip

@@ -39,7 +39,7 @@ def replay(s: State, e: int, policy: Any, cluster: Cluster, past: np.ndarray, st
         if rule.order == LINEAR or rule.estimate or rule.express or rule.slack < np.inf:
             b = remembering(s, e, policy, past)
         else:
-            b = scored_pool.scheduler(s, e, alike=alike.classes(s, e, rule))
+            b = scored_pool.scheduler(s, e, alike=alike.classes(s, e, rule), quantum=rule.quantum, kept=rule.kept)
         scored_pool.resume(s, e, b)
         while scored_pool.run(s, e, b, rule, steps or STEPS // 100):
             yield
@@ -83,7 +83,9 @@ def remembering(
             raise InputError(f"{policy.name}: start deadlines and short-job lanes are for jobs that wait for no others")
         promised = promise.begin(s, e, past_waits(past, total), policy.express, policy.promise - 1.0)
     memory = begin(past, jobs, total, policy.promises)
-    return scored_pool.scheduler(s, e, weights, memory, promised, alike.classes(s, e, policy.rule, weights, memory))
+    rule = policy.rule
+    classes = alike.classes(s, e, rule, weights, memory)
+    return scored_pool.scheduler(s, e, weights, memory, promised, classes, rule.quantum, rule.kept)
 
 
 def past_waits(past: np.ndarray, total: int) -> np.ndarray:

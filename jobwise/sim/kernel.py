@@ -126,7 +126,7 @@ def start(s, e, j, rate, node, amount, k):
     _unqueue(s, e, j)
     if job["reserved"] == sim["wake"]:
         _wake(s, e)
-    truth["pause"] = 0.0 if np.isnan(job["start"]) else sim["restart_cost"]
+    truth["pause"] = 0.0 if np.isnan(job["start"]) and job["restarts"] == 0 else sim["restart_cost"]
     if np.isnan(job["start"]):
         job["start"], truth["left"] = now, truth["runtime"]
     job["status"], job["reserved"], truth["saved"] = RUNNING, np.nan, truth["left"]

@@ -92,6 +92,8 @@ sim_dtype = np.dtype(
         ("preemptions", "i8"),
         ("lost", "f8"),  # unit-seconds of work that failures have undone
         ("events", "i8"),
+        ("trials", "i8"),  # trial runs that were begun (`pool/trials.py`)
+        ("shown", "i8"),  # and those in which their job ended
     ],
     align=True,
 )
@@ -270,9 +272,10 @@ def runs_for(s: State, e: int, j: int, seconds: float) -> None:
 # By table of a state or of a world that checkpoints hold: fields that earlier ones lack (None), or have of another shape, the
 # latest version first.
 Fields = dict[str, tuple[int, ...] | None]
+OF_TRIALS: Fields = dict.fromkeys(("trials", "shown"))
 OF_REWARDS: Fields = dict.fromkeys(("shares", "dear_waits", "price"))
 NEWER: dict[str, list[Fields]] = {
-    "state_sims": [dict.fromkeys(("before", "acted", "acting"))],
+    "state_sims": [OF_TRIALS, OF_TRIALS | dict.fromkeys(("before", "acted", "acting"))],
     "state_slices": [{"more": None}],
     "choices_moment": [
         {"more_free": None, "more_total": (2,), "more_extra": (2,)},

@@ -42,6 +42,8 @@ class Rule(NamedTuple):
     short: float = np.inf
     express: float = 0.0  # share of the work that the express lane takes (`promise.py`)
     slack: float = np.inf  # of the promise
+    quantum: float = 0.0  # s for which a first trial run is left alone (`pool/trials.py`); 0: there are none
+    kept: float = 0.0  # share of the processors that starts leave to trial runs
 
 
 class Instant(NamedTuple):

@@ -42,11 +42,16 @@ def classes(s: State, e: int, rule: Rule, weights: np.ndarray = NO_WEIGHTS, memo
         return NONE_ALIKE
     J = int(s.sims[e]["jobs"])
     if memory is not None:  # its cells know size and request
-        return memory.of[:J]
+        return _parted(memory.of[:J], s.jobs[e, :J], rule)
     of, room = np.empty(J, np.int32), FEW
     while not _number(s.jobs[e, :J], np.full(room, NOBODY, np.int32), of):
         room *= 16
-    return of
+    return _parted(of, s.jobs[e, :J], rule)
+
+
+def _parted(of: np.ndarray, jobs: np.ndarray, rule: Rule) -> np.ndarray:
+    """Classes in two: with trial runs, jobs that may be begun again are not like the others."""
+    return np.int32(2) * of + (jobs["restartable"] != 0) if rule.quantum > 0.0 else of
 
 
 @kernel

@@ -1,11 +1,13 @@
-"""The queue of a pool as items side by side in memory, with their scores, for `scored_pool.py` and `promised_pass.py`."""
+"""The queue of a pool as items side by side in memory, with their scores, for `scored_pool.py` and `promised_pass.py`.
+
+A job in a trial run (`trials.py`) is still an item: it waits for its start, and its processors are free to every start."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from jobwise.compiled import inlined, kernel
-from jobwise.sim.kernel import start
+from jobwise.sim.kernel import put_back, start
 from jobwise.sim.lists import ranked
 from jobwise.sim.memory.groups import KEY, USER
 from jobwise.sim.pool import promise
@@ -29,9 +31,42 @@ item_dtype = np.dtype(
         ("log_size", "f8"),
         ("user", "i4"),  # groups of the memory
         ("key", "i4"),
+        ("began", "f8"),  # s, its trial run; NaN: it runs in none
+        ("tries", "i4"),  # runs that it has begun
+        ("may_again", "i1"),  # it may be stopped and begun again
     ],
     align=True,
 )
+
+trial_dtype = np.dtype(
+    [
+        ("quantum", "f8"),  # s for which a first trial run is left alone; 0: there are no trial runs
+        ("kept", "i8"),  # processors that starts leave to trial runs
+        ("held", "i8"),  # processors that trial runs hold
+        ("count", "i8"),  # trial runs
+    ],
+    align=True,
+)
+
+
+@inlined
+def reachable(s, e, b):
+    """The processors that a start can have: those that are free, and those of trial runs."""
+    return s.nodes[e, 0]["free"][0] + b.trial[0]["held"]
+
+
+@inlined
+def need(s, e, b, n):
+    """The processors that must be there for the start of a job of n: those that are kept for trial runs stay free beside it, but
+    for jobs that would then never start."""
+    kept = b.trial[0]["kept"]
+    return n + kept if n + kept <= s.nodes[e, 0]["capacity"][0] else n
+
+
+@inlined
+def end_of(x, now):
+    """The estimated end (s) of an item that starts now: one in a trial run goes on."""
+    return (now if np.isnan(x["began"]) else x["began"]) + x["est"]
 
 
 @inlined
@@ -78,24 +113,64 @@ def put(s, e, b, j):
         x["log_est"], x["log_size"] = np.log(x["est"]), np.log(max(np.float64(x["size"]), 1.0))
         group = b.memory.cell[b.memory.of[j]]["group"]
         x["user"], x["key"] = group[USER], group[KEY]
+    x["began"], x["tries"], x["may_again"] = np.nan, s.jobs[e, j]["restarts"], s.jobs[e, j]["restartable"]
     b.count[ITEMS] += 1
 
 
 @inlined
+def alone(b, j):
+    """Take job j, the first of its class, out of it. Return the row of the next one, or NOBODY."""
+    if len(b.alike) == 0:
+        return NOBODY
+    following = b.after[j]
+    b.after[j] = NOBODY
+    if b.last[b.alike[j]] == j:
+        b.last[b.alike[j]] = NOBODY
+    return following
+
+
+@kernel
+def stop_trial(s, e, b, i):
+    """Stop the trial run of item i: its work is lost, and it waits as before."""
+    x, t = b.item[i], b.trial[0]
+    put_back(s, e, x["row"])
+    x["began"], b.is_trial[x["row"]] = np.nan, 0
+    t["held"] -= x["size"]
+    t["count"] -= 1
+
+
+@kernel
+def make_room(s, e, b, n):
+    """Stop trial runs until n processors are free, the last in order first."""
+    while n > s.nodes[e, 0]["free"][0]:
+        worst = -1
+        for i in range(b.count[ITEMS]):
+            x = b.item[i]
+            if not np.isnan(x["began"]) and (worst < 0 or before(b.item[worst], b.item[worst]["score"], x, x["score"])):
+                worst = i
+        stop_trial(s, e, b, worst)
+
+
+@inlined
 def launch(s, e, b, i):
-    """Start the i-th item. Return the row of its class's next job, or NOBODY. With start deadlines items keep their order."""
-    j, n, score, following = b.item[i]["row"], b.item[i]["size"], b.item[i]["score"], NOBODY
-    if len(b.alike) > 0:
-        following = b.after[j]
-        if b.last[b.alike[j]] == j:
-            b.last[b.alike[j]] = NOBODY
+    """Start the i-th item; one in a trial run goes on. Return the row of its class's next job, or NOBODY. With start deadlines
+    items keep their order."""
+    j, n, score, is_trial = b.item[i]["row"], b.item[i]["size"], b.item[i]["score"], not np.isnan(b.item[i]["began"])
+    following = alone(b, j)
     b.count[ITEMS] -= 1
     if b.promise.memory[0]["on"]:
         for k in range(i, b.count[ITEMS]):
             b.item[k] = b.item[k + 1]
     else:
         b.item[i] = b.item[b.count[ITEMS]]
-    start(s, e, j, 1.0, b.node, b.amount, 0)
+    if is_trial:
+        b.is_trial[j] = 0
+        b.trial[0]["held"] -= n
+        b.trial[0]["count"] -= 1
+    else:
+        if n > s.nodes[e, 0]["free"][0]:
+            make_room(s, e, b, n)
+        start(s, e, j, 1.0, b.node, b.amount, 0)
     if b.promise.memory[0]["on"]:
         promise.started(b.promise, j, n, score)
         for k in range(b.count[ITEMS] if promise.is_express(score) else 0):  # the lane is narrower now

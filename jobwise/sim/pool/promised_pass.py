@@ -17,7 +17,7 @@ from jobwise.compiled import kernel
 from jobwise.sim.lists.list_pass import EASY_SJBF, NONE
 from jobwise.sim.pool import deadlines, promise
 from jobwise.sim.pool.deadlines import PLAN
-from jobwise.sim.pool.items import ITEMS, before, launch
+from jobwise.sim.pool.items import ITEMS, before, end_of, launch, need, reachable
 from jobwise.sim.pool.promise import RESERVED, URGENT
 
 # all of these in bounds
@@ -36,7 +36,7 @@ def renew(s, e, b):
     q, now = b.promise, s.sims[e]["now"]
     m, total = q.memory[0], np.float64(b.memory.total[0])
     promise.foresee(q, now)
-    size = deadlines.of_requests(q.steps, b.running, s.nodes[e, 0]["free"][0], now)
+    size = deadlines.of_requests(q.steps, b.running, reachable(s, e, b), now)
     size = deadlines.copied(q.steps, size)
     m["renewed"], m["room"], m["soft_room"] = now, np.inf, np.inf
     for i in range(b.count[ITEMS]):
@@ -86,7 +86,7 @@ def keeps(s, e, b, i, express):
     """Return FITS where a plan in which item i starts now keeps the limits of all others, whose room is then that of this plan;
     else the row of the first job that would be late."""
     q, m, x = b.promise, b.promise.memory[0], b.item[i]
-    size = deadlines.of_requests(q.steps, b.running, s.nodes[e, 0]["free"][0], s.sims[e]["now"])
+    size = deadlines.of_requests(q.steps, b.running, reachable(s, e, b), s.sims[e]["now"])
     size = deadlines.copied(q.steps, size)
     size = deadlines.occupy(q.steps, size, PLAN, 0, x["size"], x["run"])
     room, soft = np.inf, np.inf
@@ -122,7 +122,7 @@ def late_by(s, e, b, i):
 
 
 @kernel
-def _next(b, now, free, by_length):
+def _next(s, e, b, now, free, by_length):
     """Index of the first in order that has not been tried, and either may start or may get a reservation; -1: none."""
     q, item, best, best_key = b.promise, b.item, -1, 0.0
     slots = q.memory[0]["slots"]
@@ -130,10 +130,10 @@ def _next(b, now, free, by_length):
         x = item[i]
         if x["tried"]:
             continue
-        if x["size"] > free:
+        if need(s, e, b, x["size"]) > free:
             if slots > 0 and not (-np.inf < x["plain"] <= URGENT and slots < RESERVED):
                 continue
-        elif slots > 0 and not promise.may_start(q, x["size"], now + x["est"], free):
+        elif slots > 0 and not promise.may_start(q, x["size"], end_of(x, now), free):
             continue
         key = x["seen"] if by_length and slots > 0 and x["score"] > URGENT else x["score"]
         if best < 0 or before(x, key, item[best], best_key):
@@ -150,22 +150,22 @@ def promised_pass(s, e, b, rule):
     for i in range(b.count[ITEMS]):
         b.item[i]["tried"] = 0
     while b.count[ITEMS] > 0:
-        free = s.nodes[e, 0]["free"][0]
-        i = _next(b, now, free, rule.backfill == EASY_SJBF) if free > 0 else -1
+        free = reachable(s, e, b)
+        i = _next(s, e, b, now, free, rule.backfill == EASY_SJBF) if free > 0 else -1
         if i < 0:
             return
         x = b.item[i]
-        x["tried"] = 1
-        if x["size"] > free:
+        x["tried"], n = 1, need(s, e, b, b.item[i]["size"])
+        if n > free:
             if rule.backfill == NONE:
                 return
-            promise.reserve(q, b.running, x["size"], x["est"], free, now)
+            promise.reserve(q, b.running, n, x["est"], free, now)
             continue
         late = late_by(s, e, b, i)
         if late == AGAIN:
             x["tried"] = 0
         elif late == FITS:
-            promise.charge(q, x["size"], now + x["est"])
+            promise.charge(q, x["size"], end_of(x, now))
             launch(s, e, b, i)
 
 
@@ -174,4 +174,4 @@ def reasons(s, e, b, out):
     """out[i]: the row of a job that would be late if item i started now; below 0: none, or it does not fit."""
     renew(s, e, b)
     for i in range(b.count[ITEMS]):
-        out[i] = late_by(s, e, b, i) if b.item[i]["size"] <= s.nodes[e, 0]["free"][0] else FITS
+        out[i] = late_by(s, e, b, i) if b.item[i]["size"] <= reachable(s, e, b) else FITS

@@ -29,9 +29,23 @@ from jobwise.sim.lists.orders import LINEAR, STATIC, WAITING, Order, begin, kind
 from jobwise.sim.memory.groups import NO_MEMORY, Memory
 from jobwise.sim.memory.loglinear import linear
 from jobwise.sim.memory.memory import SHORT, expect, forecast, note_advance, run_of
-from jobwise.sim.pool import promise, promised_pass
+from jobwise.sim.pool import promise, promised_pass, trials
 from jobwise.sim.pool.alike import NOBODY, NONE_ALIKE
-from jobwise.sim.pool.items import FREE, ITEMS, WAITED, before, by_row, enqueue, item_dtype, launch, put
+from jobwise.sim.pool.items import (
+    FREE,
+    ITEMS,
+    WAITED,
+    before,
+    by_row,
+    end_of,
+    enqueue,
+    item_dtype,
+    launch,
+    need,
+    put,
+    reachable,
+    trial_dtype,
+)
 from jobwise.sim.pool.pool import put_running
 from jobwise.sim.rates import expected
 from jobwise.sim.state import ENTERED, LEFT, State
@@ -50,6 +64,9 @@ class ScoredPool(NamedTuple):
     memory: Memory  # how long jobs ran; with a promise or a lane, forecasts
     news: np.ndarray  # [2 J] of event_dtype: room for the events of an instant, of a promise
     promise: promise.Promise  # the shadow of a promise, and the express lane
+    trial: np.ndarray  # [1] of trial_dtype: trial runs
+    is_trial: np.ndarray  # [J] i1 of each row, does it run in a trial? [0] without trial runs
+    displaceable: np.ndarray  # [LEVELS] processors of trial runs that make room for a job that was begun so often
     node: np.ndarray  # an empty placement
     amount: np.ndarray
 
@@ -61,24 +78,30 @@ def scheduler(
     memory: Memory | None = None,
     promised: promise.Promise | None = None,
     alike: np.ndarray = NONE_ALIKE,
+    quantum: float = 0.0,
+    kept: float = 0.0,
 ) -> ScoredPool:
     """Return the scheduler's memory for simulation e. `weights` [F] of a log-linear order; `memory` of the jobs, where it is
-    needed; `promised`: the state of start deadlines; `alike` [J]: classes of jobs that never swap."""
+    needed; `promised`: the state of start deadlines; `alike` [J]: classes of jobs that never swap. `quantum`: s for which a first
+    trial run is left alone (0: there are none); `kept`: share of the processors that starts leave to trial runs."""
     J, total = int(s.sims[e]["jobs"]), int(s.nodes[e, 0]["capacity"][0])
     running = ranked.build(min(J, total))
     weights = np.empty(0) if weights is None else weights
     item, count = np.empty(J + 1, item_dtype), np.zeros(3, np.int64)
     last, after = np.full(alike.max(initial=-1) + 1, NOBODY, np.int32), np.full(len(alike), NOBODY, np.int32)
-    room = np.empty(0, np.int32), np.empty((0, 1), np.int64)
+    place = np.empty(0, np.int32), np.empty((0, 1), np.int64)
     news = np.empty(2 * J if promised else 0, event_dtype)
     queue = item, count, alike, last, after
-    return ScoredPool(*queue, running, weights, memory or NO_MEMORY, news, promised or promise.NOTHING, *room)
+    trial = np.zeros(1, trial_dtype)
+    trial["quantum"], trial["kept"] = quantum, int(kept * total)
+    tried = trial, np.zeros(J if quantum else 0, np.int8), np.zeros(trials.LEVELS, np.int64)
+    return ScoredPool(*queue, running, weights, memory or NO_MEMORY, news, promised or promise.NOTHING, *tried, *place)
 
 
 @inlined
 def _score(s, e, b, rule):
     """Score the queue as it stands now."""
-    b.count[WAITED], b.count[FREE] = s.sims[e]["queued"], s.nodes[e, 0]["free"][0]
+    b.count[WAITED], b.count[FREE] = s.sims[e]["queued"] + b.trial[0]["count"], reachable(s, e, b)
     for i in range(b.count[ITEMS]):
         _score_item(s, e, b, rule, i)
     if b.promise.memory[0]["on"]:
@@ -139,12 +162,13 @@ def _first(item, count):
 
 
 @kernel
-def _next(item, count, sjbf, now, free, shadow, extra):
+def _next(s, e, b, sjbf, now, shadow, extra):
     """Index of the first in order that may start beside or before the reservation; -1 if none."""
-    best, best_key = -1, 0.0
-    for i in range(count):
+    item, best, best_key = b.item, -1, 0.0
+    free = reachable(s, e, b)
+    for i in range(b.count[ITEMS]):
         x = item[i]
-        if easy.may_start(x["size"], now + x["est"], free, shadow, extra):
+        if need(s, e, b, x["size"]) <= free and easy.may_start(x["size"], end_of(x, now), free, shadow, extra):
             key = x["seen"] if sjbf and x["score"] > -np.inf else x["score"]
             if best < 0 or before(x, key, item[best], best_key):
                 best, best_key = i, key
@@ -156,10 +180,12 @@ def _pass(s, e, b, rule):
     smallest = ranked.ALL
     for i in range(b.count[ITEMS]):
         smallest = min(smallest, b.item[i]["size"])
-    if smallest > s.nodes[e, 0]["free"][0]:
+    if smallest > reachable(s, e, b):
         return
     _score(s, e, b, rule)
     _start(s, e, b, rule)
+    if b.trial[0]["quantum"] > 0.0:
+        _try(s, e, b, rule)
 
 
 @inlined
@@ -173,21 +199,32 @@ def _start(s, e, b, rule):
     while b.count[ITEMS] > 0:
         if not blocked:
             i = _first(b.item, b.count[ITEMS])
-            n = b.item[i]["size"]
-            if n > s.nodes[e, 0]["free"][0]:
+            n = need(s, e, b, b.item[i]["size"])
+            if n > reachable(s, e, b):
                 if rule.backfill == NONE:
                     return
-                shadow, extra = easy.reserve(b.running, n, s.nodes[e, 0]["free"][0], now)
+                shadow, extra = easy.reserve(b.running, n, reachable(s, e, b), now)
                 blocked = True
                 continue
         else:
-            i = _next(b.item, b.count[ITEMS], rule.backfill == EASY_SJBF, now, s.nodes[e, 0]["free"][0], shadow, extra)
+            i = _next(s, e, b, rule.backfill == EASY_SJBF, now, shadow, extra)
             if i < 0:
                 return
-            extra = easy.charge(b.item[i]["size"], now + b.item[i]["est"], shadow, extra)
+            extra = easy.charge(b.item[i]["size"], end_of(b.item[i], now), shadow, extra)
         following = launch(s, e, b, i)
         if following != NOBODY:
             _follow(s, e, b, rule, following)
+
+
+@kernel
+def _try(s, e, b, rule):
+    """Begin trial runs in what this pass has left idle."""
+    i = trials.choose(s, e, b)
+    while i >= 0:
+        following = trials.begin(s, e, b, i)
+        if following != NOBODY:
+            _follow(s, e, b, rule, following)
+        i = trials.choose(s, e, b)
 
 
 @kernel
@@ -212,7 +249,10 @@ def _news(s, e, b):
     sim = s.sims[e]
     for i in range(sim["left"]):
         j = s.lists[e, LEFT, i]
-        ranked.remove(b.running, s.jobs[e, j]["due"], j)
+        if len(b.is_trial) > 0 and b.is_trial[j]:
+            trials.ended(s, e, b, j)
+        else:
+            ranked.remove(b.running, s.jobs[e, j]["due"], j)
     if len(b.memory.of) > 0:
         note_advance(b.memory, s, e)
     for i in range(sim["entered"]):
@@ -229,7 +269,7 @@ def run(s, e, b, rule, steps):
         if advance(s, e, np.inf) == OVER:
             return False
         _news(s, e, b)
-        if b.count[ITEMS] > 0 and s.nodes[e, 0]["free"][0] > 0:
+        if b.count[ITEMS] > 0 and reachable(s, e, b) > 0:
             _pass(s, e, b, rule)
     return True
 
@@ -243,6 +283,7 @@ def plan(s, e, b, rule, row, score, starts):
         x, job = b.item[i], s.jobs[e, row[i]]
         x["row"], x["size"], x["submit"] = row[i], job["request"][0], job["submit"]
         x["est"] = x["seen"] = expected(job)
+        x["began"] = np.nan
         x["score"] = -np.inf if easy.overdue(s.sims[e]["now"], x["submit"], rule.guard) else score[i]
     b.count[ITEMS] = len(row)
     _promised(s, e, b)
