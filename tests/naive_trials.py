@@ -38,8 +38,8 @@ class Twin:
         return self.machine - sum(j["procs"] for j in self.normal)
 
     def need(self, job):
-        n = job["procs"]
-        return n + self.kept if n + self.kept <= self.machine else n
+        n = job["procs"] + self.kept
+        return job["procs"] if n > self.machine or self.now - job["submit"] > self.guard else n
 
     def key(self, job):
         if self.now - job["submit"] > self.guard:

@@ -130,7 +130,7 @@ def _next(s, e, b, now, free, by_length):
         x = item[i]
         if x["tried"]:
             continue
-        if need(s, e, b, x["size"]) > free:
+        if need(s, e, b, x) > free:
             if slots > 0 and not (-np.inf < x["plain"] <= URGENT and slots < RESERVED):
                 continue
         elif slots > 0 and not promise.may_start(q, x["size"], end_of(x, now), free):
@@ -155,7 +155,7 @@ def promised_pass(s, e, b, rule):
         if i < 0:
             return
         x = b.item[i]
-        x["tried"], n = 1, need(s, e, b, b.item[i]["size"])
+        x["tried"], n = 1, need(s, e, b, b.item[i])
         if n > free:
             if rule.backfill == NONE:
                 return

@@ -168,7 +168,7 @@ def _next(s, e, b, sjbf, now, shadow, extra):
     free = reachable(s, e, b)
     for i in range(b.count[ITEMS]):
         x = item[i]
-        if need(s, e, b, x["size"]) <= free and easy.may_start(x["size"], end_of(x, now), free, shadow, extra):
+        if need(s, e, b, x) <= free and easy.may_start(x["size"], end_of(x, now), free, shadow, extra):
             key = x["seen"] if sjbf and x["score"] > -np.inf else x["score"]
             if best < 0 or before(x, key, item[best], best_key):
                 best, best_key = i, key
@@ -199,7 +199,7 @@ def _start(s, e, b, rule):
     while b.count[ITEMS] > 0:
         if not blocked:
             i = _first(b.item, b.count[ITEMS])
-            n = need(s, e, b, b.item[i]["size"])
+            n = need(s, e, b, b.item[i])
             if n > reachable(s, e, b):
                 if rule.backfill == NONE:
                     return
