@@ -127,7 +127,10 @@ def published(s: Study, regime: str) -> Section:
         medians = text_interval([float(np.median(run["jobs"])) for run in runs], 2)
         costs = [runs[0]["choices"], np.mean([y["seconds"] for y in runs]) / 60] if n == "PG" else ["", ""]
         rows.append([n, len(runs) if n == "PG" else "", x.mean(n), x.change(n, "sjf"), medians, *left, *costs])
-    shown = {f"{c.steps} rows, load {load_of(c.rate):.0%}": jobs["jobs"], f"200 rows, load {load_of(RATE):.0%} (slides)": jobs["slides"]}
+    shown = {
+        f"{c.steps} rows, load {load_of(c.rate):.0%}": jobs["jobs"],
+        f"200 rows, load {load_of(RATE):.0%} (slides)": jobs["slides"],
+    }
     figure = s.figure(name, partial(_distributions, shown, PAPER), label=f"distribution of slowdowns, as published, {regime}")
     more = {"count": len(x.of("PG")[0]), "load": f"{load_of(c.rate):.0%}", "like": LIKE[regime]}
     return s.section("DeepRM as published: {regime}", rows, figures=[figure], c=c, regime=regime, **more)

@@ -37,6 +37,7 @@ FILES = {
 RECOMMENDED = {
     NAME: "what we recommend: smith-aged+easy+express2%+promise1.2x; longest waits within 1.25 times those of fcfs+easy in "
     "95 % of the study's fifths of logs",
+    f"{NAME}+trial": "the same where jobs may be stopped and begun again: they also run in processors that it leaves idle",
 }
 
 
@@ -261,10 +262,11 @@ def pretrained() -> list[str]:
 
 
 def _recommended(name: str) -> Policy:
-    """Return `jobwise`, which takes no options. Raises InputError for others."""
-    if name.lower() != NAME:
-        raise InputError(f"policy {name!r} chooses backfilling, lane and start deadlines itself: {NAME} alone")
-    return recommended()
+    """Return `jobwise`, with trial runs where they are asked for. Raises InputError for other options."""
+    chosen = parts.read(parts.GRAMMAR, name, name.lower().split("+")[1:])
+    if set(chosen) - {"trial"}:
+        raise InputError(f"policy {name!r} chooses backfilling, lane and start deadlines itself: {NAME} or {NAME}+trial alone")
+    return recommended(**chosen)
 
 
 def _of_zoo(name: str) -> Policy:

@@ -2,6 +2,8 @@
 
 `jobwise` bounds waits: order smith-aged, the smallest jobs that make `LANE` of the work first, deadlines of `PROMISE` times the
 longest wait of FCFS with EASY. No other scheduler that was tried was better on the shared logs (docs/tried.md).
+Where jobs may be stopped and begun again, `jobwise+trial` lets waiting jobs run in processors that this leaves idle
+(docs/studies/trial.md).
 """
 
 from __future__ import annotations
@@ -13,14 +15,14 @@ NAME = "jobwise"
 
 
 class Recommended(ListScheduler):
-    """A list scheduler with one word for a name."""
+    """A list scheduler with one word for a name, and one for trial runs."""
 
     @property
     def name(self) -> str:
         """The word that stands for all of its parts."""
-        return self.label
+        return "+".join([self.label, *(word for part, word in self.used if part.field == "trial")])
 
 
-def recommended() -> Recommended:
-    """Return the scheduler that the product recommends."""
-    return Recommended("smith-aged", "easy", express=LANE, promise=PROMISE, label=NAME)
+def recommended(trial: tuple[float, float] = (0.0, 0.0)) -> Recommended:
+    """Return the scheduler that the product recommends; `trial`: as of `ListScheduler`."""
+    return Recommended("smith-aged", "easy", express=LANE, promise=PROMISE, label=NAME, trial=trial)

@@ -153,6 +153,15 @@ def ended_at(w: Workload, most: np.ndarray) -> Workload:
     return replace(w, jobs=jobs, truth=truth, notes=w.notes | {text: int(over.sum())})
 
 
+def restartable(w: Workload, share: float, seed: int = 0) -> Workload:
+    """Let a share of the jobs, drawn at random, be stopped and begun again; the others may not. Raises InputError."""
+    if not 0 <= share <= 1:
+        raise InputError(f"{share:g} of the jobs may be begun again: a share is 0 to 1")
+    jobs = w.jobs.copy()
+    jobs["restartable"] = np.random.default_rng([seed, len(jobs)]).random(len(jobs)) < share
+    return replace(w, jobs=jobs)
+
+
 def overruns(w: Workload) -> float:
     """Share of the jobs that ran longer than they asked for."""
     return float((w.truth["runtime"] > np.maximum(w.jobs["walltime"], 1)).mean())

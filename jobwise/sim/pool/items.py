@@ -57,8 +57,8 @@ def reachable(s, e, b):
 
 @inlined
 def need(s, e, b, x):
-    """The processors that must be there for the start of item x: those that are kept for trial runs stay free beside it, but for
-    jobs that would then never start, and for those that a guard or a deadline puts first."""
+    """The processors that must be there for the start of item x. Those that are kept for trial runs stay free beside it, but for
+    jobs that would then never start, and those that a guard or a deadline puts first."""
     n = x["size"] + b.trial[0]["kept"]
     urgent = x["plain"] <= promise.URGENT if b.promise.memory[0]["on"] else x["score"] == -np.inf
     return x["size"] if urgent or n > s.nodes[e, 0]["capacity"][0] else n

@@ -82,8 +82,8 @@ def scheduler(
     kept: float = 0.0,
 ) -> ScoredPool:
     """Return the scheduler's memory for simulation e. `weights` [F] of a log-linear order; `memory` of the jobs, where it is
-    needed; `promised`: the state of start deadlines; `alike` [J]: classes of jobs that never swap. `quantum`: s for which a first
-    trial run is left alone (0: there are none); `kept`: share of the processors that starts leave to trial runs."""
+    needed; `promised`: the state of start deadlines; `alike` [J]: classes of jobs that never swap. `quantum`: s for which a
+    first trial run is left alone (0: there are none); `kept`: share of the processors that starts leave to trial runs."""
     J, total = int(s.sims[e]["jobs"]), int(s.nodes[e, 0]["capacity"][0])
     running = ranked.build(min(J, total))
     weights = np.empty(0) if weights is None else weights

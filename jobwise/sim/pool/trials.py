@@ -47,9 +47,9 @@ def choose(s, e, b):
     _count_displaceable(s, e, b)
     for i in range(b.count[ITEMS]):
         x = b.item[i]
-        if x["may_again"] and np.isnan(x["began"]) and x["size"] <= free + b.displaceable[min(np.int64(x["tries"]), LEVELS - 1)]:
-            if best < 0 or _sooner(x, b.item[best]):
-                best = i
+        fits = x["size"] <= free + b.displaceable[min(np.int64(x["tries"]), LEVELS - 1)]
+        if fits and x["may_again"] and np.isnan(x["began"]) and (best < 0 or _sooner(x, b.item[best])):
+            best = i
     return best
 
 
