@@ -268,6 +268,7 @@ UNITS = {
     "throughput": "jobs/h",
     "queue_length": "jobs",
     "workflow_turnaround": "s",
+    "processor_hours_held": "h",
 }
 
 

@@ -63,5 +63,14 @@ class Record:
         return f"Record of {len(self.jobs):,} jobs of {self.workload.name} under {self.policy}: {numbers}; .frame() for pandas"
 
     def summary(self) -> dict[str, float]:
-        """The usual metrics: see `jobwise.metrics.summary`."""
-        return metrics.summary(self)
+        """The usual metrics: see `jobwise.metrics.summary`; with trial runs, how many, and the work done twice."""
+        return metrics.summary(self) | (self._of_trials() if self.trials else {})
+
+    def _of_trials(self) -> dict[str, float]:
+        size = self.jobs["request"][:, 0]
+        held = float(np.nansum(size * self.jobs["ran"])) + self.lost
+        counts = {"trial_runs": self.trials, "ended_in_a_trial_run": self.shown, "stopped_trial_runs": self.preemptions}
+        return {k: float(v) for k, v in counts.items()} | {
+            "work_done_twice": self.lost / max(float((size * self.runtime).sum()), 1e-9),
+            "processor_hours_held": held / 3600.0,
+        }

@@ -82,6 +82,7 @@ def compare(
         resolved.insert(0, resolve("fcfs+easy"))  # what the bound is a multiple of
     check_outputs(log, report, force=output.force, ending=".html .htm")
     w = open_log(log, part.procs, part.jobs, part.load, in_slots(resolved), replay.racks or "")
+    w = replay.drawn(w)
     settings = {"window_jobs": judging.window, "replicas": judging.replicas, "jitter_s": judging.jitter_s, "seed": replay.seed}
     settings |= {"kill_at_walltime": kill, "restart_cost_s": replay.restart_cost, "max_wait": bound}
     if report:

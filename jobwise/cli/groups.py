@@ -10,8 +10,23 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Annotated, Any, cast, get_type_hints
 
-from jobwise.cli.options import EndAtLimit, Executor, Force, Jobs, Json, Load, Procs, Racks, RestartCost, Seed, Threads
+from jobwise.cli.options import (
+    EndAtLimit,
+    Executor,
+    Force,
+    Jobs,
+    Json,
+    Load,
+    Procs,
+    Racks,
+    Restartable,
+    RestartCost,
+    Seed,
+    Threads,
+)
 from jobwise.parallel import workers
+from jobwise.workload import Workload
+from jobwise.workloads.transform import restartable
 
 
 @dataclass(frozen=True)
@@ -35,7 +50,12 @@ class Replay:
     end_at_limit: EndAtLimit = False
     racks: Racks = None
     restart_cost: RestartCost = 0.0
+    restartable: Restartable = None
     seed: Seed = 0
+
+    def drawn(self, w: Workload) -> Workload:
+        """Return a log with as many jobs that may be begun again as were asked for."""
+        return w if self.restartable is None else restartable(w, self.restartable, self.seed)
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,11 @@ Racks = Annotated[
 ]
 
 
-RestartCost = Annotated[float, typer.Option("--restart-cost", min=0, help="s to start again after a move or a pause.")]
+RestartCost = Annotated[float, typer.Option("--restart-cost", min=0, help="s to start again after a move or a stop.")]
+Restartable = Annotated[
+    Optional[float],
+    typer.Option("--restartable", min=0, max=1, help="Share of jobs, drawn, that may be begun again (+trial)."),
+]
 
 
 def racks_of(text: str):

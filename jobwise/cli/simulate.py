@@ -63,6 +63,7 @@ def simulate(
         _streamed(log, chosen, part, replaying, files, output)
         return
     w = open_log(log, part.procs, part.jobs, part.load, in_slots([chosen]), replaying.racks or "")
+    w = replaying.drawn(w)
     with progress(f"replaying {len(w):,} jobs") as show:
         settings: dict[str, Any] = {"kill_at_walltime": replaying.end_at_limit, "restart_cost_s": replaying.restart_cost}
         r = replay(w, chosen, seed=replaying.seed, progress=show, **settings)
@@ -80,8 +81,9 @@ def simulate(
     site = recorded(w) or {}
     title = f"{w.name} under {r.policy}: {len(w):,} jobs, {w.cluster.words} (left out: {w.left_out})"
     _show(title, summary, site)
-    if warning := flattered(w, chosen, r.policy):
-        say(f"note: {warning}")
+    for warning in (flattered(w, chosen, r.policy), chosen.assumes(w)):
+        if warning:
+            say(f"note: {warning}")
 
 
 def _show(title: str, summary: dict[str, float], site: dict[str, float]) -> None:
@@ -103,6 +105,7 @@ def _streamed(log: str, chosen: Any, part: LogPart, replaying: Replay, files: Ou
     if not is_parquet(log):
         raise InputError(f"{log}: --stream reads Parquet; `jobwise trace convert LOG OUT.parquet` writes it")
     unsuited = {"--load": part.load is not None, "--racks": replaying.racks, "--evalys": files.evalys}
+    unsuited["--restartable"] = replaying.restartable is not None
     if wrong := [name for name, is_set in unsuited.items() if is_set]:
         raise InputError(f"{wrong[0]} needs the whole log in memory; leave --stream out")
     if files.out and not files.out.endswith(".parquet"):

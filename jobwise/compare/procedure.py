@@ -268,8 +268,7 @@ def _notes(w: Workload, chosen: Sequence[Scheduler], names: Sequence[str], size:
 
     notes = []
     for p, name in zip(chosen, names, strict=True):
-        if note := flattered(w, p, name):
-            notes.append(note)
+        notes += [note for note in (flattered(w, p, name), p.assumes(w)) if note]
     if (w.jobs["flow"] >= 0).any():
         notes.append(
             "jobs are tasks of workflows: their waits count from the arrival of the workflow; `simulate` measures workflows"

@@ -24,6 +24,7 @@ from jobwise.sim.lists.list_pass import Rule
 from jobwise.sim.pool import scored_pool
 from jobwise.sim.pool.pool import PoolScheduler
 from jobwise.sim.state import State
+from jobwise.workload import Workload
 
 Scores = Callable[[np.ndarray, float], np.ndarray]  # (rows of the job table in the queue [Q], now s) -> scores [Q]
 
@@ -173,6 +174,13 @@ class ListScheduler(Scheduler):
     def resume(self, s: State, cluster: Cluster, past: np.ndarray, steps: int) -> Generator[None, None, None]:
         """Carry on simulation 0, which stands in the middle; yields every `steps` instants of choice."""
         yield from replay(s, 0, self, cluster, past, steps)
+
+    def assumes(self, workload: Workload) -> str:
+        """Return what its schedules of these jobs take for granted, in a sentence; "" where it is nothing."""
+        if not self.trial[0] or not workload.jobs["restartable"].all():
+            return ""
+        every = f"all {len(workload):,} jobs"
+        return f"{self.name} takes {every} as ones that may be stopped and begun again (--restartable 0.3: 30 %)"
 
     def explain(self, view: View) -> list[dict]:
         """Per queued job its row and score, smallest first; of a log-linear order also its features and what they moved."""

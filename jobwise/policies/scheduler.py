@@ -10,6 +10,7 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.decision import Decision, Policy, Run, View
 from jobwise.errors import InputError
+from jobwise.workload import Workload
 
 
 class Scheduler:
@@ -56,6 +57,10 @@ class Scheduler:
     def decide(self, view: View) -> Iterable[Decision]:
         """Return decisions for a view where nothing was seen before."""
         return self.begin(view).decide(view)
+
+    def assumes(self, workload: Workload) -> str:
+        """Return what its schedules of these jobs take for granted, in a sentence; "" where it is nothing."""
+        return ""
 
     def is_compiled(self, cluster: Cluster) -> bool:
         """Does it carry out whole simulations of this cluster itself (`replay`)? Else it is asked at each instant."""

@@ -19,7 +19,8 @@ from jobwise.workloads.swf import COLUMNS, from_table, read_text
 
 FIELDS = "JobIDRaw,JobID,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw"
 FIELDS += ",NNodes,NCPUS,ReqCPUS,AllocTRES"
-USED = {*FIELDS.split(","), "Group", "Elapsed", "Timelimit", "AllocCPUS", "ReqTRES", "AllocGRES", "ReqGRES"}
+USED = {*FIELDS.split(","), "Group", "Elapsed", "Timelimit", "AllocCPUS", "ReqTRES", "AllocGRES", "ReqGRES", "SubmitLine"}
+ONCE = r"\s--no-requeue(\s|$)"  # in the command line of a job that must not be begun again
 _STATUS = {"COMPLETED": 1, "CANCELLED": 5, "FAILED": 0, "TIMEOUT": 0, "NODE_FAIL": 0, "OUT_OF_MEMORY": 0, "PREEMPTED": 0}
 NOT_ENDED = {"RUNNING", "PENDING", "SUSPENDED", "REQUEUED", "RESIZING", "COMPLETING", "CONFIGURING"}
 UNLIMITED = 365 * 86400.0
@@ -132,8 +133,12 @@ def _log(a: Accounting, where: str, procs: int | None) -> Workload:
         name=Path(where).stem,
         where=where,
         cluster=pool(procs or peak),
-        more=("gpus",),
+        more=("gpus", "once"),
     )
+    once = w.columns.pop("once") > 0
+    if once.any():
+        w.jobs["restartable"][once] = 0
+        w.notes["must not be begun again (--no-requeue)"] = int(once.sum())
     w.dropped.update({**dropped, **w.dropped})
     if not procs:
         w.notes[f"processors guessed from the most in use at once, {peak:,} (--procs sets them)"] = 1
@@ -183,7 +188,7 @@ def _table(a: Accounting, start: np.ndarray) -> tuple[np.ndarray, dict[str, list
     """(rows of COLUMNS and GPUs, the names of users, accounts, QOS, partitions)."""
     submit, run = queued(a, start), elapsed(a, start)
     cpus, asked = a.integers("NCPUS", "AllocCPUS", "ReqCPUS"), a.integers("ReqCPUS", "NCPUS", "AllocCPUS")
-    table = np.full((len(a), len(COLUMNS) + 1), -1.0)
+    table = np.full((len(a), len(COLUMNS) + 2), -1.0)
     put = {name: i for i, name in enumerate(COLUMNS)}
     table[:, put["job"]] = numbers_of(a)
     table[:, put["submit"]], table[:, put["wait"]], table[:, put["run"]] = submit, start - submit, run
@@ -201,7 +206,8 @@ def _table(a: Accounting, start: np.ndarray) -> tuple[np.ndarray, dict[str, list
         which, texts = a.distinct(*columns)
         ids[key] = [x for x in texts if x]
         table[:, put[key]] = _numbered(texts)[which]
-    table[:, -1] = a.map(gpus_in, "AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES")
+    table[:, -1] = a.matches(ONCE, "SubmitLine")
+    table[:, -2] = a.map(gpus_in, "AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES")
     return table, ids
 
 

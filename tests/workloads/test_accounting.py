@@ -17,7 +17,7 @@ from jobwise.slurm.read.asks import OPTIONS, OTHERS
 from jobwise.slurm.read.requests import by_line, options
 from jobwise.slurm.read.site import read as read_site
 from jobwise.workloads.accounting import forgiving, left_out, read
-from jobwise.workloads.sacct import elapsed, from_text, gpus_in, queued, ran, times
+from jobwise.workloads.sacct import elapsed, from_text, gpus_in, queued, ran, read_sacct, times
 
 HEAD = "JobID|JobIDRaw|State|Submit|Eligible|Start|End|ElapsedRaw|SubmitLine"
 
@@ -375,3 +375,18 @@ def test_offsets_of_times_count():
     rows = ["1|COMPLETED|2025-10-26T02:30:00+0200|2025-10-26T02:00:00+0100|2025-10-26T02:30:00+0100|2"]
     a = read("\n".join([head, *rows]), "x")
     assert times(a, "Start")[0] - times(a, "Submit")[0] == 1800.0 and times(a, "Submit")[0] == 1761438600.0
+
+
+def test_jobs_whose_line_says_no_requeue_must_not_be_begun_again(tmp_path):
+    head = "JobIDRaw|User|State|Submit|Start|End|NCPUS|TimelimitRaw|SubmitLine"
+    rows = [
+        f"{k}|ann|COMPLETED|2026-01-01T00:00:0{k}|2026-01-01T00:01:00|2026-01-01T00:02:00|1|10|{line}"
+        for k, line in enumerate(
+            ["sbatch a.sh", "sbatch --no-requeue a.sh", "sbatch a.sh --no-requeue", "sbatch x--no-requeue.sh"]
+        )
+    ]
+    file = tmp_path / "jobs.sacct"
+    file.write_text("\n".join([head, *rows]) + "\n")
+    w = read_sacct(file)
+    assert w.jobs["restartable"].tolist() == [1, 0, 0, 1]
+    assert w.notes["must not be begun again (--no-requeue)"] == 2

@@ -57,7 +57,7 @@ def reachable(s, e, b):
 
 @inlined
 def need(s, e, b, x):
-    """The processors that must be there for the start of item x. Those that are kept for trial runs stay free beside it, but for
+    """The processors that must be there for the start of item x. Those kept for trial runs stay free beside it, but for
     jobs that would then never start, and those that a guard or a deadline puts first."""
     n = x["size"] + b.trial[0]["kept"]
     urgent = x["plain"] <= promise.URGENT if b.promise.memory[0]["on"] else x["score"] == -np.inf

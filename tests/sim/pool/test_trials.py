@@ -3,6 +3,7 @@
 Modules: sim/pool/trials.py, sim/pool/items.py.
 """
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 from naive_trials import Twin, table
 
 import jobwise as jw
+from jobwise.cli.main import run
 from jobwise.errors import InputError
 from jobwise.simulate import simulate
+from jobwise.workloads.transform import restartable
 
 RULES = {  # name: (order, backfilling, guard in s, quantum in s, share kept)
     "fcfs+easy+trial": ("fcfs", "easy", np.inf, 60.0, 0.0),
@@ -137,3 +140,39 @@ def test_names_are_canonical_and_wrong_ones_are_told():
             jw.resolve(name)
     with pytest.raises(InputError, match="is for pools"):
         simulate(jw.workload([0], [[1]], [1], [1], cluster=jw.nodes(2, cpus=1)), "saf+easy+trial")
+
+
+def test_a_record_tells_of_its_trial_runs_and_others_do_not():
+    w = jw.workload([0, 0, 1, 2], [3, 4, 1, 1], [100, 50, 10, 400], [100, 50, 500, 500], cluster=jw.pool(4))
+    s = simulate(w, "fcfs+easy+trial").summary()
+    assert (s["trial_runs"], s["ended_in_a_trial_run"], s["stopped_trial_runs"]) == (2, 1, 1)
+    assert s["work_done_twice"] == pytest.approx(89 / (300 + 200 + 10 + 400))
+    assert s["processor_hours_held"] == pytest.approx((910 + 89) / 3600)
+    assert "trial_runs" not in simulate(w, "fcfs+easy").summary()
+
+
+def test_a_restart_costs_what_it_costs():
+    """Job 3 is stopped once: its second run takes 30 s longer, which is waiting, not work."""
+    w = jw.workload([0, 0, 1, 2], [3, 4, 1, 1], [100, 50, 10, 400], [100, 50, 500, 500], cluster=jw.pool(4))
+    r = simulate(w, "fcfs+easy+trial", restart_cost_s=30.0)
+    assert r.jobs["end"].tolist() == [100, 150, 11, 580]
+    assert jw.metrics.wait(r)[3] == 580 - 2 - 400
+
+
+def test_the_share_of_jobs_that_take_part_is_drawn_and_what_is_assumed_is_told(tmp_path, capsys):
+    log = tmp_path / "log.swf"
+    lines = [f"{j + 1} {j * 7} -1 {20 + j % 50} {1 + j % 4} -1 -1 {1 + j % 4} 900 -1 1 1 1 -1 -1 -1 -1 -1" for j in range(400)]
+    log.write_text("; MaxProcs: 4\n" + "\n".join(lines) + "\n")
+    assert run(["simulate", str(log), "-p", "fcfs+easy+trial"]) == 0
+    assert "takes all 400 jobs as ones that may be stopped and begun again" in "".join(capsys.readouterr())
+    counts = []
+    for share in ("0", "0.3", "1"):
+        assert run(["simulate", str(log), "-p", "fcfs+easy+trial", "--restartable", share, "--json"]) == 0
+        counts.append(json.loads(capsys.readouterr().out)["summary"].get("trial_runs", 0))
+    assert counts[0] == 0 < counts[1] < counts[2]
+    assert run(["compare", str(log), "-p", "fcfs+easy", "-p", "jobwise+trial", "--window", "100", "--json"]) == 0
+    assert any("jobwise+trial takes all" in x for x in json.loads(capsys.readouterr().out)["notes"])
+    half = restartable(jw.read_swf(log), 0.5, seed=1)
+    assert 150 < half.jobs["restartable"].sum() < 250
+    with pytest.raises(InputError, match="a share is 0 to 1"):
+        restartable(half, 1.5)
