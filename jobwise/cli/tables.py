@@ -16,8 +16,8 @@ from jobwise.report.page import write
 
 NARROW = 110  # columns of a terminal below which names are broken earlier
 PADDING = {3: (0, 1, 0, 1), 2: (0, 1, 0, 0), 1: (0, 0, 0, 0)}  # of cells, by the letters between columns
-COUNTS = ("jobs", "workflows", "users", "processors", "preemptions", "failed")
-COUNTS += ("trial_runs", "ended_in_a_trial_run", "stopped_trial_runs")  # metrics that are whole numbers
+TRIALS = ("trial_runs", "ended_in_a_trial_run", "stopped_trial_runs")
+COUNTS = ("jobs", "workflows", "users", "processors", "preemptions", "failed", *TRIALS)  # metrics that are whole numbers
 
 
 def width() -> int:
