@@ -90,7 +90,8 @@ def by(starts) -> str:
 def say_offers(offers, of: str) -> None:
     """Say what would start sooner, with the end."""
     for x in [x for x in offers if x.worth_telling]:
-        starts = f"starts in {span(x.start)} instead of {span(x.own[0])} ({100 * x.sooner:.0f} % sooner)"
+        often = f"ends sooner in {100 * x.sooner:.0f} %" if x.change.again else f"{100 * x.sooner:.0f} % sooner"
+        starts = f"starts in {span(x.start)} instead of {span(x.own[0])} ({often})"
         say(f"{of}: {x.change.words}: {starts}; it would end in {span(x.end)} instead of {span(x.own[1])}")
 
 

@@ -1,4 +1,4 @@
-"""Other requests for a waiting job on a site: a shorter limit, another partition or QOS, half the nodes for longer."""
+"""Other requests for a waiting job on a site: a shorter limit, a first run in a gap, another partition or QOS, half the nodes for longer."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import numpy as np
 
 from jobwise.live.sources import Now
 from jobwise.slurm.read.jobs import requested
-from jobwise.starts.sooner import OtherRequest, shorter
+from jobwise.starts.sooner import OtherRequest, begun_again, shorter
 from jobwise.workload import Workload
 
 
 def changes_of(c: Now, w: Workload, row: int) -> tuple[list[OtherRequest], Workload]:
     """(what the job may ask for instead by its limits, the jobs `w` of the cluster on a site that knows these requests)."""
     half, other = _half(w, row)
-    return [*shorter(float(w.jobs["walltime"][row])), *half, *_partitions(w, row), *_qos(c, w, row)], other
+    limit = float(w.jobs["walltime"][row])
+    return [*shorter(limit), *begun_again(limit), *half, *_partitions(w, row), *_qos(c, w, row)], other
 
 
 def _partitions(w: Workload, row: int) -> Iterator[OtherRequest]:

@@ -12,17 +12,19 @@ from jobwise.starts.futures import Drawn, Player
 
 LEAST_S, LEAST_SHARE = 600.0, 0.2  # a gain is told from so many s and such a share of the wait on
 FITS = 0.9  # a shorter limit is tried only where so many futures of the job end within it
+REQUEUED_S = 121.0  # s after which a job that was put back may start again
 SAME_S = 1.0
 
 
 @dataclass(frozen=True)
 class OtherRequest:
     """Another request of a waiting job: fields of job_dtype (`request`: units of the first resource, or [R] of all), and how
-    many times as long it runs then."""
+    many times as long it runs then. `again`: where its limit ends it, it begins again, with its own limit."""
 
     words: str
     fields: dict[str, Any]
     slower: float = 1.0
+    again: bool = False
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Offer:
     change: OtherRequest
     start: float
     end: float
-    gain: float  # s by which it starts sooner
+    gain: float  # s by which it starts sooner; of one that may begin again, by which it ends sooner
     sooner: float  # how likely that is
     later: float
     own: tuple[float, float]  # start and end as it is
@@ -60,9 +62,20 @@ def variants(walltime: float, size: int) -> list[OtherRequest]:
     return shorter(walltime) + ([OtherRequest("half the processors for twice the time", half, 2.0)] if size > 1 else [])
 
 
+def begun_again(walltime: float) -> list[OtherRequest]:
+    """Return what a job of `walltime` s that can begin again may ask Slurm for: a start in a gap that is shorter than its limit."""
+    minutes = [int(walltime / k // 60) for k in (4, 16)]
+    return [
+        OtherRequest(f"--time-min={m} --requeue, if it can begin again", {"walltime": 60.0 * m}, again=True)
+        for m in minutes
+        if m >= 5
+    ]
+
+
 def offers(drawn: Drawn, job: int, player: Player, changes: Sequence[OtherRequest] | None = None) -> list[Offer]:
     """Try what job `job` (a row of the history, which waits) may ask for instead (`changes`, by default `variants`), each
-    against itself in the same futures. Shorter limits that its run may not fit are left out."""
+    against itself in the same futures. Shorter limits that its run may not fit are left out, but for jobs that begin again; of
+    these the ends are compared, for a start alone is worth nothing."""
     place, now = int(np.searchsorted(drawn.rows, job)), drawn.history.now
     among, table = np.array([place]), drawn.table[place]
     own = player.play(drawn, among)[:, 0] - now
@@ -70,11 +83,16 @@ def offers(drawn: Drawn, job: int, player: Player, changes: Sequence[OtherReques
     out = []
     for change in variants(float(table["walltime"]), int(table["request"][0])) if changes is None else changes:
         limit = change.fields.get("walltime", np.inf)
-        if change.slower == 1.0 and (drawn.run[:, place] <= limit).mean() < FITS:
+        if change.slower == 1.0 and not change.again and (drawn.run[:, place] <= limit).mean() < FITS:
             continue
         other = drawn.changed(place, change.fields, change.slower)
         start = player.play(other, among)[:, 0] - now
-        sooner, later = (start < own - SAME_S).mean(), (start > own + SAME_S).mean()
-        end, gain = float(np.median(start + other.run[:, place])), float(np.median(own - start))
+        run, first, then = drawn.run[:, place], own, start
+        ends = start + other.run[:, place]
+        if change.again:
+            ends = np.where(run <= limit, start + run, np.maximum(start + limit + REQUEUED_S, own) + run)
+            first, then = own + run, ends
+        sooner, later = (then < first - SAME_S).mean(), (then > first + SAME_S).mean()
+        end, gain = float(np.median(ends)), float(np.median(first - then))
         out.append(Offer(change, float(np.median(start)), end, gain, float(sooner), float(later), before))
     return out

@@ -24,7 +24,7 @@ from jobwise.starts.futures import PoolPlayer
 from jobwise.starts.history import History
 from jobwise.starts.on_log import when
 from jobwise.starts.predictor import Predictor, Starts
-from jobwise.starts.sooner import Offer, OtherRequest, offers
+from jobwise.starts.sooner import Offer, OtherRequest, begun_again, offers
 
 pytestmark = pytest.mark.xdist_group("forecast")
 
@@ -374,6 +374,25 @@ def test_a_limit_that_would_end_the_job_is_not_advised():
     assert [x.change.words for x in offers(d, 2, player, fits)] == ["550 s"]
     run[1, 2] = 560.0
     assert offers(d, 2, player, fits) == []
+
+
+def test_what_a_first_run_in_a_gap_brings_is_told_by_the_ends():
+    """Four processors: 3 are held for an hour, a job of 4 comes next; a job of 1 that asked for 2 h would start after both, at
+    3,660 s. For 30 min it starts at once: of ten futures seven end within it, three begin again where they would have begun."""
+    w = jw.workload([0, 1, 2], [3, 4, 1], [3600, 60, 7200], [3600, 60, 7200], cluster=jw.pool(4))
+    h = History(jw.simulate(w, "fcfs+easy").jobs).at(2.0)
+    player, d = PoolPlayer(resolve("fcfs+easy"), w.cluster, w.past), futures.draw(h, 10)
+    run = d.run.copy()
+    run[:, 0], run[:, 1], run[:7, 2], run[7:, 2] = 3600.0, 60.0, 600.0, 5000.0
+    d = replace(d, run=run)
+    (asked, short) = begun_again(7200.0)
+    assert [x.words.split()[0] for x in (asked, short)] == ["--time-min=30", "--time-min=7"]
+    (offer,) = offers(d, 2, player, [asked])
+    assert offer.sooner == 0.7 and offer.start < 60 and offer.end == pytest.approx(600, abs=5)
+    assert offer.gain == pytest.approx(3658, abs=5) and offer.worth_telling and offer.later == 0
+    (offer,) = offers(d, 2, player, [short])  # nothing ends within 7 min
+    assert offer.gain == 0 and not offer.worth_telling
+    assert begun_again(1100.0) == []
 
 
 def test_jobs_of_a_replayed_log_end_at_their_request():
