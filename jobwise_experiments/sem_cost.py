@@ -28,7 +28,6 @@ from jobwise.workloads.transform import first, replicate
 from jobwise.worlds.window import encoders
 from jobwise.worlds.window.passes import BEGIN, ask
 from jobwise.worlds.window.policy import WindowPolicy
-from jobwise.worlds.window.settings import WindowSettings
 from jobwise_experiments.study import Study
 
 TIMES = 5  # repeats of a timing; the median counts
@@ -68,7 +67,7 @@ def time_inference(config: Config, log: Workload, jobs: int) -> dict[str, float]
     part = first(log, min(jobs, len(log)))
     encoder = encoders.make(config.encoder, log.cluster, log.jobs, config.window, **config.encoding)
     spec = config.network_spec(encoder)
-    act = WindowSettings(config.act, config.backfill, config.fill)
+    act = config.acts
     policy = WindowPolicy(Forward(spec, weights(actor(spec))), encoder, act)
     simulate(first(log, min(jobs, 50, len(log))), policy)
     state = allocate([part], part.cluster, single_events=act.single_events)

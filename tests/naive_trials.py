@@ -67,9 +67,13 @@ class Twin:
             job["trial"] = False
         else:
             while job["procs"] > self.free():
-                self.stop(max((j for j in self.waiting if j["trial"]), key=self.key))
+                self.stop(self.victim())
             self.begin(job)
         self.normal.append(job)
+
+    def victim(self):
+        """The trial run that a start stops first."""
+        return max((j for j in self.waiting if j["trial"]), key=self.key)
 
     def shadow(self, need):
         for t in sorted({max(self.due(j), self.now) for j in self.normal}):

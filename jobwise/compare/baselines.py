@@ -180,9 +180,10 @@ CLASSIC = ("fcfs", "sjf", "saf", "f1", "f2", "f3", "f4", "wfp3", "unicef", "lxf"
 
 def rules(policy: Any) -> list[str]:
     """Return the fixed rules that a policy, or the settings of one, is measured against: re-deciding, with its backfilling and
-    guard; those with history too for a list scheduler."""
+    guard, and trial runs where it has some; those with history too for a list scheduler."""
     act = getattr(policy, "world", policy)
     backfill = "" if act.backfill == "none" else "+easy"
     guard = f"+guard{act.guard:g}s" if act.guard < np.inf else ""
+    trial = "+trial" if getattr(act, "trials", False) else ""
     family = [*INDICES] if hasattr(act, "learns") else []
-    return [r + backfill + guard for r in (*CLASSIC, *family)]
+    return [r + backfill + guard + trial for r in (*CLASSIC, *family)]

@@ -13,6 +13,7 @@ from jobwise.learn.settings import check_hidden, check_learner
 from jobwise.workload import Workload
 from jobwise.worlds.rewards import check as check_reward
 from jobwise.worlds.window.encoder import Encoder
+from jobwise.worlds.window.settings import WindowSettings
 
 
 class Config(Collecting):
@@ -25,6 +26,7 @@ class Config(Collecting):
     act: str = "pick"
     backfill: str = ""
     fill: str = ""
+    trials: bool = False  # waiting jobs run in idle processors; the agent chooses which (`act` pick)
     network: Literal["perjob", "rows", "levels", "mlp"] = "perjob"
     hidden: list[int] = [32, 16, 8]
     reward: str = "bounded_slowdown"
@@ -64,6 +66,11 @@ class Config(Collecting):
     @classmethod
     def _hidden(cls, value: list[int]) -> list[int]:
         return check_hidden(value)
+
+    @property
+    def acts(self) -> WindowSettings:
+        """How choices are carried out. Raises InputError for settings that do not go together."""
+        return WindowSettings(self.act, self.backfill, self.fill, trials=self.trials)
 
     def network_spec(self, encoder: Encoder) -> dict:
         """{"kind", "sizes"} of the actor."""

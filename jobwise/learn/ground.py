@@ -17,7 +17,6 @@ from jobwise.record import Record
 from jobwise.workload import Workload
 from jobwise.workloads.streams import arrivals, flows_of
 from jobwise.worlds.window.episodes import Episodes
-from jobwise.worlds.window.settings import WindowSettings
 
 OF_FLOWS = ("flow-work", "flow-sjf", "flow-bound", "flow-path", "rank", "sjf", "fcfs")  # rules for streams
 SINGLE_TASKS = ("sjf", "saf", "fcfs")  # rules that see single tasks, as the window does
@@ -50,7 +49,7 @@ def of_log(config: Config, log: Workload) -> Ground:
     pieces = windows(judged, size, config.validation_windows, config.shake_s, config.seed)
     overlap = max(sum(map(len, pieces)) / len(judged), 1.0)
     episodes = Episodes([train], config.jobs, loads=tuple(config.loads), shake_s=config.shake_s)
-    act = WindowSettings(config.act, config.backfill, config.fill)
+    act = config.acts
     return Ground(episodes, pieces, known, rules(act), overlap=overlap)
 
 

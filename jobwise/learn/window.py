@@ -34,7 +34,6 @@ from jobwise.workloads.streams import has_flows
 from jobwise.worlds.window import encoders
 from jobwise.worlds.window.episodes import Episodes
 from jobwise.worlds.window.policy import WindowPolicy
-from jobwise.worlds.window.settings import WindowSettings
 
 
 class WindowTrainer(Trainer):
@@ -52,7 +51,7 @@ class WindowTrainer(Trainer):
         self.encoder = (
             like.bound(cluster) if like else encoders.make(config.encoder, cluster, jobs, config.window, **config.encoding)
         )
-        self.act = WindowSettings(config.act, config.backfill, config.fill)
+        self.act = config.acts
         self.settings = Settings(**config.learner)
         if self.settings.cost and "cost" not in self.encoder.features:
             raise InputError(f"encoder {config.encoder} does not show what jobs cost; learner.cost goes with mars")

@@ -1,4 +1,4 @@
-"""Other requests for a waiting job on a site: a shorter limit, a first run in a gap, another partition or QOS, half the nodes for longer."""
+"""Other requests for a waiting job on a site: a shorter limit, a run in a gap, another partition or QOS, half the nodes."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def refill(s, e, plans, k):
     sim["now"], sim["wake"], sim["head"], sim["tail"] = 0.0, np.inf, -1, -1
     sim["next"] = sim["queued"] = sim["running"] = sim["ended"] = sim["entered"] = sim["left"] = 0
     sim["acted"] = sim["acting"] = 0
-    sim["outage"], sim["preemptions"], sim["events"], sim["lost"] = 0, 0, 0, 0.0
+    sim["outage"], sim["preemptions"], sim["events"], sim["lost"], sim["trials"], sim["shown"] = 0, 0, 0, 0.0, 0, 0
     sim["jobs"], sim["origin"] = plan["jobs"], plan["offset"]
     node["capacity"][0] = node["free"][0] = plan["processors"]
     node["up"], last = 1, s.slices.shape[1] - 1
@@ -135,6 +135,7 @@ def refill(s, e, plans, k):
         job["user"], job["group"], job["app"] = new["user"], new["group"], new["app"]
         job["queue"], job["partition"], job["memory"], job["chunks"] = new["queue"], new["partition"], new["memory"], 0
         job["ran"], job["held"], job["unmet"], job["restarts"], job["status"] = 0.0, -1, 0, 0, 0
+        job["restartable"] = new["restartable"]
         truth["runtime"], truth["fails"], truth["children"], truth["heap"] = known["runtime"], known["fails"], 0, -1
         if plan["graph"]:
             job["unmet"], job["flow"], job["rank"], job["level"] = new["unmet"], new["flow"], new["rank"], new["level"]
@@ -261,6 +262,7 @@ def renew(s, e, plans, k):
     sim["next"] = sim["queued"] = sim["running"] = sim["ended"] = sim["entered"] = sim["left"] = 0
     sim["acted"] = sim["acting"] = 0
     sim["outage"], sim["preemptions"], sim["events"], sim["slice"], sim["lost"] = 0, 0, 0, 0, 0.0
+    sim["trials"], sim["shown"] = 0, 0
     sim["jobs"], sim["origin"] = one["jobs"], one["offset"]
     for i in range(s.nodes.shape[1]):
         s.nodes[e, i]["up"] = 1

@@ -273,15 +273,22 @@ def runs_for(s: State, e: int, j: int, seconds: float) -> None:
 # latest version first.
 Fields = dict[str, tuple[int, ...] | None]
 OF_TRIALS: Fields = dict.fromkeys(("trials", "shown"))
+OF_WINDOWS: Fields = dict.fromkeys(("trials", "held", "trying"))
 OF_REWARDS: Fields = dict.fromkeys(("shares", "dear_waits", "price"))
 NEWER: dict[str, list[Fields]] = {
     "state_sims": [OF_TRIALS, OF_TRIALS | dict.fromkeys(("before", "acted", "acting"))],
     "state_slices": [{"more": None}],
     "choices_moment": [
-        {"more_free": None, "more_total": (2,), "more_extra": (2,)},
-        dict.fromkeys(("more_free", "more_total", "more_extra")),
+        OF_WINDOWS,
+        OF_WINDOWS | {"more_free": None, "more_total": (2,), "more_extra": (2,)},
+        OF_WINDOWS | dict.fromkeys(("more_free", "more_total", "more_extra")),
     ],
-    "choices_queue": [{"more": (2,)}, {"more": None}, dict.fromkeys(("more", "queue", "partition"))],
+    "choices_queue": [
+        {"began": None},
+        {"began": None, "more": (2,)},
+        {"began": None, "more": None},
+        dict.fromkeys(("began", "more", "queue", "partition")),
+    ],
     "choices_interval": [OF_REWARDS],
     "choices_report": [OF_REWARDS],
 }
@@ -306,6 +313,8 @@ def from_older(key: str, stored: np.ndarray, like: np.ndarray) -> np.ndarray:
                     out[n] = old[n]
             if "before" in newer:
                 out["before"] = out["now"]
+            if "began" in newer:
+                out["began"] = np.nan
             return out.reshape(-1).view(np.uint8)
     raise ValueError(f"{key} has {stored.size} bytes instead of {like.nbytes}")
 

@@ -63,7 +63,7 @@ def variants(walltime: float, size: int) -> list[OtherRequest]:
 
 
 def begun_again(walltime: float) -> list[OtherRequest]:
-    """Return what a job of `walltime` s that can begin again may ask Slurm for: a start in a gap that is shorter than its limit."""
+    """Return what a job of `walltime` s that can begin again may ask Slurm for: a start in a gap shorter than its limit."""
     minutes = [int(walltime / k // 60) for k in (4, 16)]
     return [
         OtherRequest(f"--time-min={m} --requeue, if it can begin again", {"walltime": 60.0 * m}, again=True)

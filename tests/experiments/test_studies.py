@@ -24,7 +24,7 @@ STUDIES = {  # name: (sections at least, tables at least, figures at least)
     "learners": (2, 1, 1),
     "mars": (10, 12, 5),
     "promise": (5, 5, 1),
-    "trial": (5, 5, 1),
+    "trial": (6, 6, 1),
     "quality": (4, 3, 0),
     "left-out": (1, 1, 0),
     "state-use": (6, 5, 1),

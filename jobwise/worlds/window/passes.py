@@ -10,14 +10,27 @@ import numpy as np
 
 from jobwise.compiled import inlined, kernel
 from jobwise.jobs import TAU
-from jobwise.sim.kernel import OVER, advance, start
+from jobwise.sim.kernel import OVER, advance, put_back, start
 from jobwise.sim.lists import easy, ranked
 from jobwise.sim.measures import bounded
 from jobwise.sim.rates import expected
 from jobwise.sim.reset import NO_PLAN, refill
 from jobwise.sim.state import ENTERED, HEAP, LEFT, State
 from jobwise.worlds.window import prices, several
-from jobwise.worlds.window.tables import BEHIND, CHOSEN, GREEDY, HEADS, MIXED, NONE, PASSED, WORDS, Choices, show_mixed
+from jobwise.worlds.window.tables import (
+    BEHIND,
+    CHOSEN,
+    GREEDY,
+    HEADS,
+    MIXED,
+    NONE,
+    PASSED,
+    TRIED,
+    TRYING,
+    WORDS,
+    Choices,
+    show_mixed,
+)
 
 BEGIN, REFILL, NOTHING = -1, -2, -3  # what else than a slot can be asked of a simulation
 PASS, STARTED, ENDED = range(3)  # where to stop where there is no choice: the pass is over, all jobs have started, or ended
@@ -40,7 +53,7 @@ def _enter(s, e, c, j):
     x["row"], x["size"], x["submit"] = j, job["request"][0], job["submit"]
     x["user"], x["group"], x["app"], x["memory"] = job["user"], job["group"], job["app"], job["memory"]
     x["est"], x["flow"], x["rank"] = expected(job), job["flow"], job["rank"]
-    x["queue"], x["partition"] = job["queue"], job["partition"]
+    x["queue"], x["partition"], x["began"] = job["queue"], job["partition"], np.nan
     for r in range(1, c.amount.shape[1]):
         x["more"][r - 1] = job["request"][r]
     m["queued"] += 1
@@ -52,14 +65,30 @@ def _enter(s, e, c, j):
 
 @inlined
 def _start(s, e, c, i):
-    """Start the i-th of the queue now."""
-    m, z, now, item = c.moment[e], c.interval[e], s.sims[e]["now"], c.queue[e]
-    j, n, wait = item[i]["row"], np.int64(item[i]["size"]), now - item[i]["submit"]
-    if len(c.node) > 0:
-        for r in range(c.amount.shape[1]):
-            c.amount[e, r] = s.jobs[e, j]["request"][r]
-    start(s, e, j, 1.0, c.node, c.amount[e : e + 1], len(c.node))
+    """Start the i-th of the queue now; one in a trial run goes on."""
+    m, z, at, item = c.moment[e], c.interval[e], s.sims[e]["now"], c.queue[e]
+    j, n, submit, is_trial = item[i]["row"], np.int64(item[i]["size"]), item[i]["submit"], not np.isnan(item[i]["began"])
+    if is_trial:
+        at = item[i]["began"]
+        m["held"] -= n
+        m["trying"] -= 1
+    else:
+        if n > s.nodes[e, 0]["free"][0]:
+            _stop_trials(s, e, c, n)
+        if len(c.node) > 0:
+            for r in range(c.amount.shape[1]):
+                c.amount[e, r] = s.jobs[e, j]["request"][r]
+        start(s, e, j, 1.0, c.node, c.amount[e : e + 1], len(c.node))
+        z["inverse"] = z["inverse"] - 1.0 / max(s.truth[e, j]["runtime"], TAU) if m["queued"] > 1 else 0.0
     ranked.insert(_running(c, e), s.jobs[e, j]["due"], j, n, 0.0)
+    _leave(c, e, i)
+    _started(s, e, c, j, at - submit)
+
+
+@inlined
+def _leave(c, e, i):
+    """Take the i-th off the queue."""
+    m = c.moment[e]
     last = m["queued"] - 1
     words = c.words[e]
     for k in range(WORDS * i, WORDS * last):
@@ -67,8 +96,12 @@ def _start(s, e, c, i):
     m["queued"] = last
     if i < m["place"]:
         m["place"] -= 1
-    run = s.truth[e, j]["runtime"]
-    z["inverse"] = z["inverse"] - 1.0 / max(run, TAU) if last > 0 else 0.0
+
+
+@inlined
+def _started(s, e, c, j, wait):
+    """Account for job j, which has started after `wait` s."""
+    m, z, n, run = c.moment[e], c.interval[e], s.jobs[e, j]["request"][0], s.truth[e, j]["runtime"]
     if run < TAU:  # the first seconds of such a job's wait cost nothing
         z["slowed"] -= min(wait, TAU - run) / TAU
     z["late_bounds"] += max(wait - m["bound"], 0.0) / m["bound"]
@@ -79,13 +112,107 @@ def _start(s, e, c, i):
     z["started"] += 1.0
 
 
+# ------------------------------------------------------------------ trial runs
+
+
+@inlined
+def _reachable(s, e, c):
+    """The processors that a start can have: those that are free, and those of trial runs."""
+    return s.nodes[e, 0]["free"][0] + c.moment[e]["held"]
+
+
+@inlined
+def _end_of(x, now):
+    """The estimated end (s) of a job of the queue that starts now: one in a trial run goes on."""
+    return (now if np.isnan(x["began"]) else x["began"]) + x["est"]
+
+
+@kernel
+def _begin_trial(s, e, c, i):
+    """Begin the trial run of the i-th of the queue: it does not wait meanwhile."""
+    m, x, now = c.moment[e], c.queue[e, i], s.sims[e]["now"]
+    start(s, e, x["row"], 1.0, c.node, c.amount[e : e + 1], 0)
+    x["began"] = now
+    m["held"] += x["size"]
+    m["trying"] += 1
+    s.sims[e]["trials"] += 1
+    c.interval[e]["inverse"] -= 1.0 / max(s.truth[e, x["row"]]["runtime"], TAU)
+
+
+@inlined
+def _was_waiting(s, e, c, x):
+    """The trial run of x has come to nothing: what it executed was waiting."""
+    m, z, run, took = c.moment[e], c.interval[e], s.truth[e, x["row"]]["runtime"], s.sims[e]["now"] - x["began"]
+    z["waited"] += took
+    z["slowed"] += took / max(run, TAU)
+    x["began"] = np.nan
+    m["held"] -= x["size"]
+    m["trying"] -= 1
+
+
+@kernel
+def _stop_trials(s, e, c, n):
+    """Stop trial runs until n processors are free: the jobs that came last first."""
+    i = c.moment[e]["queued"] - 1
+    while n > s.nodes[e, 0]["free"][0]:
+        x = c.queue[e, i]
+        if not np.isnan(x["began"]):
+            put_back(s, e, x["row"])
+            c.interval[e]["inverse"] += 1.0 / max(s.truth[e, x["row"]]["runtime"], TAU)
+            _was_waiting(s, e, c, x)
+        i -= 1
+
+
+@kernel
+def _trial_ended(s, e, c, j):
+    """Has job j, which runs no more, run in a trial? Then it has left the queue; one whose node failed will enter it again."""
+    m, sim = c.moment[e], s.sims[e]
+    for i in range(m["queued"]):
+        x = c.queue[e, i]
+        if x["row"] == j and not np.isnan(x["began"]):
+            wait, came = x["began"] - x["submit"], s.jobs[e, j]["end"]
+            if np.isnan(came):
+                _was_waiting(s, e, c, x)
+            else:
+                m["held"] -= x["size"]
+                m["trying"] -= 1
+                sim["shown"] += 1
+            _leave(c, e, i)
+            if not np.isnan(came):
+                _started(s, e, c, j, wait)
+            return True
+    return False
+
+
+@inlined
+def _try(s, e, c):
+    """ASK which job is tried next in what is idle, or NOBODY: one was, or nobody can be."""
+    m, W, free, k = c.moment[e], c.slots.shape[1], s.nodes[e, 0]["free"][0], 0
+    for i in range(m["queued"] if free > 0 else 0):
+        x = c.queue[e, i]
+        if np.isnan(x["began"]) and x["size"] <= free and s.jobs[e, x["row"]]["restartable"]:
+            c.slots[e, k] = i
+            k += 1
+            if k == W:
+                break
+    _shown(s, e, c, k)
+    if k > 1:
+        return ASK
+    if k == 1:
+        _begin_trial(s, e, c, np.int64(c.slots[e, 0]))
+    else:
+        m["phase"] = TRIED
+    return NOBODY
+
+
 # ------------------------------------------------------------------ the window
 
 
 @inlined
 def _shown(s, e, c, k):
     m = c.moment[e]
-    m["count"], m["now"], m["free"], m["running"] = k, s.sims[e]["now"], s.nodes[e, 0]["free"][0], s.sims[e]["running"]
+    m["count"], m["now"], m["running"] = k, s.sims[e]["now"], s.sims[e]["running"] - m["trying"]
+    m["free"] = s.nodes[e, 0]["free"][0] if m["phase"] == TRYING else _reachable(s, e, c)
     for r in range(1, c.amount.shape[1]):
         m["more_free"][r - 1] = s.nodes[e, 0]["free"][r]
 
@@ -108,7 +235,7 @@ def _show_queue(s, e, c):
 def _show_behind(s, e, c):
     """Show who may start behind the reservation; how many."""
     W, slots, item = c.slots.shape[1], c.slots[e], c.queue[e]
-    now, free, k = s.sims[e]["now"], s.nodes[e, 0]["free"][0], 0
+    now, free, k = s.sims[e]["now"], _reachable(s, e, c), 0
     for i in range(c.moment[e]["queued"]):
         if _may(s, c, e, item[i], now, free):
             slots[k] = i
@@ -125,7 +252,7 @@ def _show_behind(s, e, c):
 @inlined
 def _head(s, e, c):
     """The place of the job whose turn it is, if it fits. Else NOBODY (it has its reservation now), or ASK."""
-    m, now, free = c.moment[e], s.sims[e]["now"], s.nodes[e, 0]["free"][0]
+    m, now, free = c.moment[e], s.sims[e]["now"], _reachable(s, e, c)
     if m["queued"] == 0:
         m["phase"] = PASSED
         return NOBODY
@@ -170,7 +297,7 @@ def _may(s, c, e, x, now, free):
         return False
     if m["backfill"] == GREEDY:
         return now + x["est"] < m["shadow"]
-    if not easy.may_start(x["size"], now + x["est"], free, m["shadow"], m["extra"]):
+    if not easy.may_start(x["size"], _end_of(x, now), free, m["shadow"], m["extra"]):
         return False
     for r in range(1, c.amount.shape[1]):
         if now + x["est"] > m["shadow"] and x["more"][r - 1] > m["more_extra"][r - 1]:
@@ -182,7 +309,7 @@ def _may(s, c, e, x, now, free):
 def _beside(s, e, c, i):
     """Account for the i-th of the queue, which starts behind the reservation."""
     m, x = c.moment[e], c.queue[e, i]
-    m["extra"] = easy.charge(x["size"], s.sims[e]["now"] + x["est"], m["shadow"], m["extra"])
+    m["extra"] = easy.charge(x["size"], _end_of(x, s.sims[e]["now"]), m["shadow"], m["extra"])
     for r in range(1, c.amount.shape[1]):
         extra = m["more_extra"][r - 1]
         m["more_extra"][r - 1] = easy.charge(x["more"][r - 1], s.sims[e]["now"] + x["est"], m["shadow"], extra)
@@ -191,7 +318,7 @@ def _beside(s, e, c, i):
 @inlined
 def _behind(s, e, c):
     """The place of the next job to backfill, or ASK, or NOBODY: the pass is over."""
-    m, now, free = c.moment[e], s.sims[e]["now"], s.nodes[e, 0]["free"][0]
+    m, now, free = c.moment[e], s.sims[e]["now"], _reachable(s, e, c)
     best = NOBODY
     if m["backfill"] != NONE and (free > 0 or c.amount.shape[1] > 1):
         i = np.int64(m["tried"])
@@ -242,14 +369,17 @@ def _pass_time(s, e, c):
         return False
     dt = sim["now"] - before
     z["seconds"] += dt
-    z["waited"] += dt * m["queued"]
+    z["waited"] += dt * (m["queued"] - m["trying"])
     z["slowed"] += dt * z["inverse"]
     z["ideal_seconds"] += dt * z["present"]
     for i in range(sim["left"]):
         j = s.lists[e, LEFT, i]
-        ranked.remove(_running(c, e), s.jobs[e, j]["due"], j)
+        is_trial = m["trying"] > 0 and _trial_ended(s, e, c, j)
+        if not is_trial:
+            ranked.remove(_running(c, e), s.jobs[e, j]["due"], j)
         if np.isnan(s.jobs[e, j]["end"]):
-            _take_back(s, e, c, j)
+            if not is_trial:
+                _take_back(s, e, c, j)
         else:
             z["present"] -= 1.0 / max(s.truth[e, j]["runtime"], 1.0)
     if sim["running"] == 0 and m["queued"] == 0:
@@ -266,7 +396,8 @@ def _pass_time(s, e, c):
 def _pick(s, e, c, slot):
     """Choose the job in a slot of the window: its place if it starts, else NOBODY: it is the head."""
     m, z, sim = c.moment[e], c.interval[e], s.sims[e]
-    i, free, capacity = np.int64(c.slots[e, slot]), s.nodes[e, 0]["free"][0], s.nodes[e, 0]["capacity"][0]
+    i, capacity = np.int64(c.slots[e, slot]), s.nodes[e, 0]["capacity"][0]
+    free = s.nodes[e, 0]["free"][0] if m["phase"] == TRYING else _reachable(s, e, c)
     x, n = c.queue[e, i], np.int64(c.queue[e, i]["size"])
     if z["first"]:
         z["first"] = 0.0
@@ -278,6 +409,9 @@ def _pick(s, e, c, slot):
     z["used"] = capacity - free + (n if fits else 0)
     if c.amount.shape[1] > 1:
         several.shares(s, e, c, x, fits)
+    if m["phase"] == TRYING:
+        _begin_trial(s, e, c, i)
+        return NOBODY
     if m["phase"] == BEHIND:
         _beside(s, e, c, i)
     elif not fits:
@@ -291,6 +425,7 @@ def _clear(s, e, c):
     """Simulation e has been filled anew: forget the last one."""
     m, z, q = c.moment[e], c.interval[e], c.running
     m["phase"], m["head"], m["queued"], m["count"] = PASSED, -1, 0, 0
+    m["held"] = m["trying"] = 0
     z["seconds"] = z["waited"] = z["slowed"] = z["late_bounds"] = z["ideal_seconds"] = z["ideal"] = 0.0
     z["dear_waits"], z["price"] = 0.0, prices.mean(s, e)
     z["total"] = z["started"] = z["longest"] = z["all_waited"] = z["over"] = 0.0
@@ -312,10 +447,14 @@ def _proceed(s, e, c, i, until):
             i = _head(s, e, c)
         elif m["phase"] == BEHIND:
             i = _behind(s, e, c)
+        elif m["phase"] == PASSED and m["trials"] and until != PASS:
+            m["phase"] = TRYING
+        elif m["phase"] == TRYING:
+            i = _try(s, e, c)
         else:
             started = m["queued"] == 0 and sim["ended"] + sim["running"] == sim["jobs"]
             if until == PASS or (until == STARTED and started) or not _pass_time(s, e, c):
-                m["count"], m["now"], m["running"], z["over"] = 0, sim["now"], sim["running"], 1.0
+                m["count"], m["now"], m["running"], z["over"] = 0, sim["now"], sim["running"] - m["trying"], 1.0
                 return False
         if i == ASK:
             return True

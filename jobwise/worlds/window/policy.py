@@ -15,7 +15,7 @@ from jobwise.errors import InputError, raised_in
 from jobwise.policies import files
 from jobwise.policies.networks import WINDOW, Constant, Forward, choose
 from jobwise.policies.neural import NeuralPolicy
-from jobwise.policies.parts import as_typed
+from jobwise.policies.parts import QUANTUM, as_typed
 from jobwise.worlds import Live, World
 from jobwise.worlds.rows import taken
 from jobwise.worlds.window import encoders
@@ -44,6 +44,8 @@ class WindowPolicy(NeuralPolicy):
         parts, act, trained = [self.label], self.world, self.about.get("act", {})
         if trained and act.backfill != trained["backfill"]:
             parts.append(act.backfill)
+        if act.trials and not trained.get("trials"):
+            parts.append("trial")
         if act.guard < np.inf:
             parts.append(f"guard{act.guard / 3600:g}h")
         if self.cost:
@@ -78,11 +80,15 @@ class WindowPolicy(NeuralPolicy):
     def with_options(self, chosen: dict) -> WindowPolicy:
         """Return the same with another backfilling rule, guard or cost. Raises InputError for options that cannot be."""
         for key in chosen:
-            if key not in ("backfill", "guard", "cost"):
+            if key not in ("backfill", "guard", "cost", "trial"):
                 text = f"a trained policy takes a backfill rule and a guard, not {as_typed({key: chosen[key]})}"
                 raise InputError(f"policy {self.label}: {text}")
         chosen = dict(chosen)
         cost = chosen.pop("cost", self.cost)
+        if trial := chosen.pop("trial", None):
+            if trial != (QUANTUM, 0.0):
+                raise InputError(f"policy {self.label}: a network chooses who is tried and stops nobody for it: +trial alone")
+            chosen["trials"] = True
         if cost and "cost" not in self.metadata["features"]:
             raise InputError(f"policy {self.label}: its encoder {self.metadata['name']} does not show what jobs cost")
         return replace(self, cost=cost, world=replace(self.world, **chosen))
@@ -132,7 +138,7 @@ class WindowPolicy(NeuralPolicy):
 
     def save(self, path: str | Path) -> None:
         """Write the policy file, whole or not at all."""
-        act = taken(self.world, ("mode", "backfill", "fill"))
+        act = taken(self.world, ("mode", "backfill", "fill", *(["trials"] if self.world.trials else [])))
         network = {k: v for k, v in self.forward.spec.items() if k in ("kind", "sizes", "features")}
         meta = {
             "encoder": self.metadata,

@@ -3,8 +3,9 @@
 The general loop (`sim/lists/list_loop.py`) has an order and decides by itself; here the pass stops wherever there is a choice
 and shows a window of jobs. This is what the stopped pass remembers; `window.go` carries choices out and goes on.
 
-A pass has two phases. HEADS: the next job in order is chosen; if it fits it starts, else it is the head and has the
-reservation. BEHIND: of the jobs that may start beside or before the reservation one is chosen, and so on.
+A pass has two phases, with trial runs three. HEADS: the next job in order is chosen; if it fits it starts, else it is the head
+and has the reservation. BEHIND: of the jobs that may start beside or before the reservation one is chosen, and so on. TRYING:
+of the jobs that fit into what is idle then one is chosen, whose trial run begins, and so on.
 
     mode      the head that does not fit       behind it                      asked
     pick      is forgotten at the next event   EASY, the chooser chooses      where two jobs or more could be, and one fits
@@ -27,7 +28,7 @@ from jobwise.errors import InputError
 from jobwise.sim.lists import ranked
 from jobwise.sim.state import State
 
-HEADS, BEHIND, PASSED = range(3)
+HEADS, BEHIND, PASSED, TRYING, TRIED = range(5)
 BACKFILLS = ("none", "chosen", "easy", "greedy")
 NONE, CHOSEN, EASY, GREEDY = range(4)
 FILLS = ("oldest", "mixed")
@@ -56,6 +57,9 @@ moment_dtype = np.dtype(  # what an encoder may see of it: all that a scheduler 
         ("more_total", "i8", (MORE,)),  # units of the resources besides the first: of the machine,
         ("more_extra", "i8", (MORE,)),  # beside the reservation,
         ("more_free", "i8", (MORE,)),  # and free now
+        ("trials", "i1"),  # waiting jobs run in idle processors (`pool/trials.py`)
+        ("held", "i8"),  # processors of trial runs, which are free to starts
+        ("trying", "i8"),  # trial runs
     ],
     align=True,
 )
@@ -74,6 +78,7 @@ item_dtype = np.dtype(  # a queued job as the pass and the encoders need it, sid
         ("queue", "i4"),
         ("partition", "i4"),
         ("more", "i4", (MORE,)),  # units of the resources besides the first
+        ("began", "f8"),  # s, its trial run; NaN: it runs in none
     ],
     align=True,
 )
@@ -141,18 +146,28 @@ class Choices(NamedTuple):
 
 
 def allocate(
-    s: State, window: int, *, sticky: bool, backfill: str, fill: str = "oldest", guard: float = np.inf, bound: float = 86400.0
+    s: State,
+    window: int,
+    *,
+    sticky: bool,
+    backfill: str,
+    fill: str = "oldest",
+    guard: float = np.inf,
+    bound: float = 86400.0,
+    trials: bool = False,
 ) -> Choices:
     """Memory for the simulations of `s`, to be begun with `ask(…, BEGIN)`."""
     E, J = s.jobs.shape
     one = ranked.build(min(J, int(s.nodes["capacity"].max())))
     moment = np.zeros(E, moment_dtype)
     moment["sticky"], moment["backfill"], moment["fill"] = sticky, BACKFILLS.index(backfill), FILLS.index(fill)
-    moment["guard"], moment["bound"] = guard, bound
+    moment["guard"], moment["bound"], moment["trials"] = guard, bound, trials
     running = ranked.Blocks(*(np.repeat(a[None], E, axis=0) for a in one))
     R = s.jobs["request"].shape[2]
     if R > 1 + MORE:
         raise InputError(f"windows of queues are for machines of up to {1 + MORE} resources, not {R}")
+    if trials and R > 1:
+        raise InputError(f"trial runs are for machines of processors alone, not of {R} resources")
     node, amount = np.zeros(int(R > 1), np.int32), np.zeros((E, R), np.int64)
     interval, key = np.zeros(E, interval_dtype), np.zeros((E, J if fill == "mixed" and window < J else 1))
     queue = np.zeros((E, J), item_dtype)
