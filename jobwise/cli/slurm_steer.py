@@ -22,6 +22,7 @@ from jobwise.live.cycle import Cycle
 from jobwise.live.shadow import Shadow
 from jobwise.live.sinks.journal import Journal
 from jobwise.live.sinks.placing import free_all
+from jobwise.live.sinks.trying import give_back
 from jobwise.live.sources import ClusterReader
 from jobwise.live.state_folder import StateFolder, undo
 from jobwise.live.steer import Steer, SteerSettings
@@ -42,9 +43,15 @@ class How:
         bool, typer.Option("--place", help="Jobs that it would start now get its nodes (-p …+pack, +spread, +learned).")
     ] = False
 
-    def settings(self):
-        """Return them as `SteerSettings`. Raises InputError."""
-        return SteerSettings(self.span, seconds(self.starve, "--starve"), self.most, self.dry, self.place)
+    trial: Annotated[
+        str,
+        typer.Option("--trial", metavar="WHO", help="These jobs run in gaps, and are put back: comment=WORD, qos=, account=."),
+    ] = ""
+
+    def settings(self, pause: float):
+        """Return them as `SteerSettings`, with `pause` s between two cycles. Raises InputError."""
+        starve = seconds(self.starve, "--starve")
+        return SteerSettings(self.span, starve, self.most, self.dry, self.place, self.trial, pause)
 
 
 @grouped
@@ -67,7 +74,8 @@ def steer(
     Examples:
         jobwise slurm steer --state steer --dry-run
     """
-    pause, settings = seconds(every, "--every"), how.settings()
+    pause = seconds(every, "--every")
+    settings = how.settings(pause)
     if back:
         slurm = Slurm()
         kept = StateFolder(Path(state))
@@ -75,6 +83,9 @@ def steer(
             say(f"{undo(slurm, kept, 'asked for'):,} jobs have the site factor that they had before")
             if freed := free_all(slurm, kept, "asked for"):
                 say(f"{freed:,} jobs that were given nodes may run anywhere")
+            if tried := len(kept.tried):
+                kept.keep_tried(give_back(slurm, kept.tried, "asked for", kept.note))
+                say(f"{tried - len(kept.tried):,} jobs that were tried have their own time limits")
         finally:
             kept.close()
         return

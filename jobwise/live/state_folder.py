@@ -14,6 +14,42 @@ from jobwise.errors import InputError
 from jobwise.files import lock, write_whole, writing
 from jobwise.slurm.client import Slurm
 
+AUDIT = "audit.jsonl"
+
+
+def append(folder: Path, kind: str, *lines: dict[str, Any], **more: Any) -> bool:
+    """Add a line to the audit log of a state folder, or several of one kind; False, and none is added, where it cannot be
+    written."""
+    head = {"time": round(time.time(), 3), "what": kind}
+    text = "".join(json.dumps(head | x | more) + "\n" for x in lines or ({},)).encode()
+    try:
+        with open(folder / AUDIT, "ab", buffering=0) as log:
+            size = log.tell()
+            try:
+                whole = log.write(text) == len(text)
+                os.fsync(log.fileno())
+            except OSError:
+                whole = False
+            if not whole:  # the disk is full: no half lines
+                log.truncate(size)
+    except OSError:
+        return False
+    return whole
+
+
+def read_limits(folder: Path) -> dict[int, int]:
+    """The own time limits (min) of the jobs that are tried, of a state folder. Raises InputError where they are damaged."""
+    return _by_job(folder / "tried.json", int, "the own time limits of jobs that are tried")
+
+
+def _by_job(file: Path, kind: Callable[[Any], Any], holds: str) -> dict[int, Any]:
+    if not file.is_file():
+        return {}
+    try:
+        return {int(k): kind(v) for k, v in json.loads(file.read_text()).items()}
+    except (ValueError, AttributeError, TypeError):
+        raise InputError(f"{file}: is damaged; it should hold {holds}") from None
+
 
 class StateFolder:
     """The state folder of one cluster: what there was before the first write, and the audit log; one process at a time. Raises
@@ -27,18 +63,13 @@ class StateFolder:
         try:
             self.before: dict[int, int] = self._read("before", int, "the site factor that each job had before")
             self.placed: dict[int, str] = self._read("placed", str, "the nodes that jobs were given")
+            self.tried: dict[int, int] = read_limits(folder)
         except InputError:
             self._lock.close()
             raise
 
     def _read(self, name: str, kind: Callable[[Any], Any], holds: str) -> dict[int, Any]:
-        file = self.folder / f"{name}.json"
-        if not file.is_file():
-            return {}
-        try:
-            return {int(k): kind(v) for k, v in json.loads(file.read_text()).items()}
-        except (ValueError, AttributeError, TypeError):
-            raise InputError(f"{file}: is damaged; it should hold {holds}") from None
+        return _by_job(self.folder / f"{name}.json", kind, holds)
 
     def keep(self, factors: dict[int, int]) -> None:
         """Remember the factors of jobs before their first change: they are on disk before Slurm is changed."""
@@ -59,6 +90,12 @@ class StateFolder:
             self.placed = placed
             self._save("placed", placed)
 
+    def keep_tried(self, own: dict[int, int]) -> None:
+        """Remember the own limits (min) of jobs that are tried: they are on disk before Slurm is changed."""
+        if own != self.tried:
+            self.tried = own
+            self._save("tried", own)
+
     def _save(self, name: str, known: dict[int, Any]) -> None:
         file = self.folder / f"{name}.json"
         try:
@@ -68,26 +105,12 @@ class StateFolder:
 
     def note(self, kind: str, *lines: dict[str, Any], **more: Any) -> bool:
         """Add a line to the audit log, or several of one kind; False, and none is added, where it cannot be written."""
-        head = {"time": round(time.time(), 3), "what": kind}
-        text = "".join(json.dumps(head | x | more) + "\n" for x in lines or ({},)).encode()
-        try:
-            with open(self.audit, "ab", buffering=0) as log:
-                size = log.tell()
-                try:
-                    whole = log.write(text) == len(text)
-                    os.fsync(log.fileno())
-                except OSError:
-                    whole = False
-                if not whole:  # the disk is full: no half lines
-                    log.truncate(size)
-        except OSError:
-            return False
-        return whole
+        return append(self.folder, kind, *lines, **more)
 
     @property
     def audit(self) -> Path:
         """The file of the audit log."""
-        return self.folder / "audit.jsonl"
+        return self.folder / AUDIT
 
     def stop(self) -> None:
         """Ask the steering process to restore all factors and end, by the file `stop`."""

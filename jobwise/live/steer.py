@@ -8,6 +8,7 @@ starved   a job that has waited longer than the bound is ranked first, the oldes
 most      no more jobs are changed in a cycle than this
 policy    where it fails, or is slow, the last good order stays; after FAILURES in a row all factors go back
 drift     where jobs start later than was foreseen for Slurm alone, by more than chance, all factors go back
+trial     jobs whose users said yes run in gaps; a watchdog gives limits back where this process is gone (`sinks/trying.py`)
 stop      a file of that name in the folder: all factors go back, and it ends
 """
 
@@ -26,6 +27,7 @@ from jobwise.errors import InputError, plain
 from jobwise.live.cycle import Sink, Turn
 from jobwise.live.sinks.placing import Placing, free_all
 from jobwise.live.sinks.site_factors import differing, wanted
+from jobwise.live.sinks.trying import Trying, Yes, give_back
 from jobwise.live.sources import Now
 from jobwise.live.starts import predict
 from jobwise.live.state_folder import StateFolder, undo
@@ -42,13 +44,16 @@ DRIFT_LEAST, DRIFT_P = 50, 0.001  # starts that are compared, and how unlikely t
 @dataclass(frozen=True)
 class SteerSettings:
     """Settings of steering. `span`: factors are 0 to `span` points (0: the policy alone decides the order); `starve` s; `most`
-    jobs changed in a cycle; `dry`: nothing is written; `place`: jobs that the policy would start now get the policy's nodes."""
+    jobs changed in a cycle; `dry`: nothing is written; `place`: jobs that the policy would start now get the policy's nodes;
+    `trial`: who said yes to trial runs, KEY=VALUE, "" none; `pause` s between two cycles."""
 
     span: int = 0
     starve: float = 172_800.0
     most: int = 10_000
     dry: bool = False
     place: bool = False
+    trial: str = ""
+    pause: float = 30.0
 
 
 @dataclass
@@ -96,6 +101,10 @@ class Steer(Sink):
         if self.state.placed and not (self.settings.place or self.settings.dry):
             with suppress(SlurmError):  # where it does not answer now, at the end
                 free_all(self.slurm, self.state, "of an earlier process")
+        self._trying = self._trials()
+        if self.state.tried and not (self._trying or self.settings.dry):
+            with suppress(SlurmError):
+                self._limits_back("of an earlier process")
         self.state.note("begin", policy=self.name, span=self.settings.span, dry=self.settings.dry)
 
     @property
@@ -135,6 +144,27 @@ class Steer(Sink):
         if not self._write(change, factors, wishes.policy.name):
             change, turn.problem = {}, f"{self.state.audit} cannot be written: nothing is changed"
         turn.changed = len(change) + (self._place(c, wishes, turn.problem) if self.settings.place else 0)
+        turn.changed += self._try(turn)
+
+    def _trials(self) -> Trying | None:
+        """Who looks after trial runs, where there are some. Raises InputError where Slurm gives jobs no slack."""
+        s = self.settings
+        try:
+            return Trying(self.slurm, self.state, Yes.of(s.trial), s.pause, s.dry) if s.trial else None
+        except InputError:
+            self.state.close()
+            raise
+
+    def _try(self, turn: Turn) -> int:
+        """Look after trial runs; how many jobs were changed."""
+        try:
+            return self._trying.cycle(time.time(), self.settings.most) if self._trying else 0
+        except SlurmError as error:
+            turn.problem = turn.problem or f"trial runs: {error}"
+            return 0
+
+    def _limits_back(self, reason: str) -> None:
+        self.state.keep_tried(give_back(self.slurm, self.state.tried, reason, self.state.note))
 
     def _place(self, c: Now, wishes: Wishes, problem: str) -> int:
         """Name nodes for the jobs that the policy would start now, for none where there is a problem; how many jobs were
@@ -227,6 +257,7 @@ class Steer(Sink):
         if not self.settings.dry:
             undo(self.slurm, self.state, reason)
             free_all(self.slurm, self.state, reason)
+            self._limits_back(reason)
 
     def __enter__(self) -> Steer:
         return self
@@ -236,4 +267,6 @@ class Steer(Sink):
         try:
             self.undo()
         finally:
+            if self._trying:
+                self._trying.close(self.state.tried)
             self.state.close()

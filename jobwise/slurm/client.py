@@ -55,6 +55,26 @@ class SlurmJob:
 
 
 @dataclass(frozen=True)
+class LimitedJob:
+    """A job that waits or runs, with its time limits in minutes. `end`: when its limit is over, s since 1970; `least`: to which
+    Slurm may shorten its limit (TimeMin), 0 none; `restarts`: how often it was put back; `requeue`: it may be put back;
+    `plain`: a batch job that is neither of an array nor a part of a heterogeneous one."""
+
+    id: int
+    state: str
+    reason: str
+    limit: int
+    least: int
+    end: float
+    restarts: int
+    requeue: bool
+    plain: bool
+    comment: str
+    qos: str
+    account: str
+
+
+@dataclass(frozen=True)
 class Node:
     """A node as `sinfo` has it. `kind`: its features, by which nodes are alike or not; "" where it has none."""
 
@@ -108,6 +128,33 @@ def jobs_of(text: str) -> list[SlurmJob]:
         )
         jobs.append(job)
     return jobs
+
+
+def limited_of(x: dict) -> LimitedJob:
+    """A job of `squeue --json`, with its limits; a limit of 0: it has none, or none that can be read."""
+    array, part = number(x.get("array_job_id")), number(x.get("het_job_id"))
+    return LimitedJob(
+        id=int(number(x.get("job_id"))),
+        state=state(x.get("job_state")),
+        reason=str(x.get("state_reason") or ""),
+        limit=int(number(x.get("time_limit"))),
+        least=int(number(x.get("time_minimum"))),
+        end=number(x.get("end_time")),
+        restarts=max(int(number(x.get("restart_cnt"))), 0),
+        requeue=x.get("requeue") is True or x.get("requeue") == 1,
+        plain=not array and not part and bool(x.get("batch_flag", True)),
+        comment=str(x.get("comment") or ""),
+        qos=str(x.get("qos") or ""),
+        account=str(x.get("account") or ""),
+    )
+
+
+def over_time(text: str) -> float:
+    """OverTimeLimit of `scontrol show config`, in minutes; endless where it is UNLIMITED."""
+    found = re.search(r"^OverTimeLimit\s*=\s*(\S+)", text, re.MULTILINE)
+    if not found:
+        return 0.0
+    return math.inf if found[1].upper().startswith("UNLIM") else float(re.sub(r"\D", "", found[1]) or 0)
 
 
 def _document(text: str, key: str) -> list[dict]:
@@ -212,6 +259,28 @@ class Slurm:
         """(state, the nodes that it may run on alone or "") of each job that has not ended, by number."""
         every = ((x, state(x.get("job_state"))) for x in _document(self.run("squeue", "--json"), "jobs"))
         return {int(number(x.get("job_id"))): (s, listed(x.get("required_nodes"))) for x, s in every if s not in ENDED}
+
+    def limited(self) -> list[LimitedJob]:
+        """Return the jobs that wait or run and have a time limit. Raises SlurmError."""
+        every = (limited_of(x) for x in _document(self.run("squeue", "--json"), "jobs"))
+        return [j for j in every if j.id > 0 and j.limit > 0 and j.state in ("PENDING", "RUNNING")]
+
+    def slack(self) -> float:
+        """Return the minutes that Slurm lets jobs run beyond their limits (OverTimeLimit). Raises SlurmError."""
+        return over_time(self.run("scontrol", "show", "config"))
+
+    def change(self, jobs: dict[int, str]) -> str:
+        """Update jobs with these words of scontrol, by one scontrol; what it complained of."""
+        return self._update(jobs) if jobs else ""
+
+    def requeue(self, jobs: Sequence[int]) -> str:
+        """Put running jobs back into the queue; what scontrol complained of."""
+        try:
+            if jobs:
+                self.run("scontrol", "requeue", ",".join(map(str, jobs)))
+        except SlurmError as error:
+            return str(error)
+        return ""
 
     def place(self, jobs: dict[int, list[str]]) -> str:
         """Let waiting jobs run on these nodes alone, with none named on any, by one scontrol; what it complained of (jobs that
