@@ -173,11 +173,12 @@ def test_what_a_job_may_ask_for_instead(cluster):
     p = predict(c, count=8, earlier=0)
     changes, other = changes_of(c, p.player.w, c.row(9005))
     assert [x.words for x in changes] == [
-        *("half the time limit", "a quarter of the time limit", "half the tasks for twice the time"),
+        *("half the time limit", "a quarter of the time limit", "--time-min=5 --requeue, if it can begin again"),
+        "half the tasks for twice the time",
         *("partition short", "QOS high"),
     ]
-    half = changes[2].fields
-    assert half["request"].tolist()[0] == 2 and half["walltime"] == 2400 and changes[2].slower == 2.0
+    half = changes[3].fields
+    assert half["request"].tolist()[0] == 2 and half["walltime"] == 2400 and changes[3].slower == 2.0
     asks = other.cluster.known_site.asks
     assert asks[int(half["ask"])]["tasks"] == 2 and len(asks) == len(p.player.w.cluster.known_site.asks) + 1
     offers = {o.change.words: o for o in p.sooner(9004)}

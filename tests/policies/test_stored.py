@@ -62,7 +62,8 @@ def older(key, array):
         return np.ascontiguousarray(array[:, :3])
     if key != "state_sims":
         return array
-    kept = [(n, array.dtype[n].base, array.dtype[n].shape) for n in array.dtype.names if n not in ("before", "acted", "acting")]
+    later = ("before", "acted", "acting", "trials", "shown")
+    kept = [(n, array.dtype[n].base, array.dtype[n].shape) for n in array.dtype.names if n not in later]
     old = np.zeros(array.shape, np.dtype(kept, align=True))
     for name in old.dtype.names:
         old[name] = array[name]

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.compiled import kernel
-from jobwise.sim.kernel import start
+from jobwise.sim.kernel import start_trial, trial_shown
 from jobwise.sim.pool.items import ITEMS, alone, before, stop_trial
 
 GROWTH = 4.0  # times longer, the quantum of each later try
@@ -83,12 +83,11 @@ def begin(s, e, b, i):
     j = x["row"]
     _displace(s, e, b, x["tries"], x["size"])
     following = alone(b, j)
-    start(s, e, j, 1.0, b.node, b.amount, 0)
+    start_trial(s, e, j, b.node, b.amount)
     x["began"], b.is_trial[j] = s.sims[e]["now"], 1
     x["tries"] += 1
     t["held"] += x["size"]
     t["count"] += 1
-    s.sims[e]["trials"] += 1
     return following
 
 
@@ -104,4 +103,4 @@ def ended(s, e, b, j):
     b.count[ITEMS] -= 1
     b.item[i] = b.item[b.count[ITEMS]]
     if not np.isnan(s.jobs[e, j]["end"]):
-        s.sims[e]["shown"] += 1
+        trial_shown(s, e)

@@ -10,7 +10,7 @@ import numpy as np
 
 from jobwise.compiled import inlined, kernel
 from jobwise.jobs import TAU
-from jobwise.sim.kernel import OVER, advance, put_back, start
+from jobwise.sim.kernel import OVER, advance, put_back, start, start_trial, trial_shown
 from jobwise.sim.lists import easy, ranked
 from jobwise.sim.measures import bounded
 from jobwise.sim.rates import expected
@@ -131,11 +131,10 @@ def _end_of(x, now):
 def _begin_trial(s, e, c, i):
     """Begin the trial run of the i-th of the queue: it does not wait meanwhile."""
     m, x, now = c.moment[e], c.queue[e, i], s.sims[e]["now"]
-    start(s, e, x["row"], 1.0, c.node, c.amount[e : e + 1], 0)
+    start_trial(s, e, x["row"], c.node, c.amount[e : e + 1])
     x["began"] = now
     m["held"] += x["size"]
     m["trying"] += 1
-    s.sims[e]["trials"] += 1
     c.interval[e]["inverse"] -= 1.0 / max(s.truth[e, x["row"]]["runtime"], TAU)
 
 
@@ -166,7 +165,7 @@ def _stop_trials(s, e, c, n):
 @kernel
 def _trial_ended(s, e, c, j):
     """Has job j, which runs no more, run in a trial? Then it has left the queue; one whose node failed will enter it again."""
-    m, sim = c.moment[e], s.sims[e]
+    m = c.moment[e]
     for i in range(m["queued"]):
         x = c.queue[e, i]
         if x["row"] == j and not np.isnan(x["began"]):
@@ -176,7 +175,7 @@ def _trial_ended(s, e, c, j):
             else:
                 m["held"] -= x["size"]
                 m["trying"] -= 1
-                sim["shown"] += 1
+                trial_shown(s, e)
             _leave(c, e, i)
             if not np.isnan(came):
                 _started(s, e, c, j, wait)

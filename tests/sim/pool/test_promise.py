@@ -289,7 +289,7 @@ def test_what_we_recommend():
     assert wait(kept).max() < 1.4 * wait(base).max()
     for bad, text in (
         ("jobwise+easy", "chooses backfilling"),
-        ("jobwise+promise1x", "jobwise alone"),
+        ("jobwise+promise1x", "alone"),
     ):
         with pytest.raises(InputError, match=text):
             resolve(bad)
