@@ -56,7 +56,8 @@ class SlurmJob:
 
 @dataclass(frozen=True)
 class LimitedJob:
-    """A job that waits or runs, with its time limits in minutes. `end`: when its limit is over, s since 1970; `least`: to which
+    """A job that waits or runs, with its time limits in minutes. `start`: its start, or the one that Slurm plans (0: none), and
+    `end`, when its limit is over, s since 1970; `least`: to which
     Slurm may shorten its limit (TimeMin), 0 none; `restarts`: how often it was put back; `requeue`: it may be put back;
     `plain`: a batch job that is neither of an array nor a part of a heterogeneous one."""
 
@@ -65,6 +66,7 @@ class LimitedJob:
     reason: str
     limit: int
     least: int
+    start: float
     end: float
     restarts: int
     requeue: bool
@@ -139,6 +141,7 @@ def limited_of(x: dict) -> LimitedJob:
         reason=str(x.get("state_reason") or ""),
         limit=int(number(x.get("time_limit"))),
         least=int(number(x.get("time_minimum"))),
+        start=number(x.get("start_time")),
         end=number(x.get("end_time")),
         restarts=max(int(number(x.get("restart_cnt"))), 0),
         requeue=x.get("requeue") is True or x.get("requeue") == 1,

@@ -1,9 +1,9 @@
 """Trial runs on a real Slurm (`steer --trial`): jobs whose users said yes run in gaps of the plan, and are put back in time.
 
 A waiting job that may be requeued gets a least time limit (TimeMin): Slurm's own backfill then starts it in a gap of at least
-that time, with its limit shortened to the gap. What ends in the gap has left the queue. Before the gap is over the job is put
-back into the queue (`scontrol requeue`), or, where no other job waits, gets its own limit back and goes on. With each run that
-came to nothing the least time is four times as long.
+that time, with this limit. Its limit is made longer, to the first start that Slurm plans for another job. What ends in the gap
+has left the queue. When the gap is over the job is put back into the queue (`scontrol requeue`), or, where no other job waits,
+gets its own limit back and goes on. With each run that came to nothing the least time is four times as long.
 
 A job whose limit is short and that nobody looks after would be ended by Slurm. So OverTimeLimit must give it slack, the limits
 of all jobs are on disk (`tried.json`) before Slurm is changed, and a watchdog (its own process) gives all limits back where
@@ -29,7 +29,8 @@ from jobwise.slurm.client import LimitedJob, Slurm, SlurmError
 
 QUANTUM, GROWTH = 1, 4  # minutes of the first gap, and how many times longer with each run that came to nothing
 SLACK = 3  # minutes that OverTimeLimit must give
-SPARE_S = 15.0  # beside two cycles: so long before its limit a job is put back
+SPARE_S = 5.0  # beside a cycle: so long before its limit a job is put back
+BEAT_S = 15.0  # beside two cycles: without a beat for so long, steering hangs
 AGAIN_S, GIVE_UP_S = 2.0, 3600.0  # of the watchdog: between two tries to give limits back, and at most
 FORGET_S = 60.0  # for which squeue must not list a job before it is forgotten
 COUNTED = ("Resources", "Priority")  # reasons of jobs that wait for processors
@@ -63,9 +64,12 @@ def least(job: LimitedJob) -> int:
     return QUANTUM * GROWTH ** min(job.restarts, 12)
 
 
-def decide(job: LimitedJob, own: int, now: float, margin: float, others: bool) -> tuple[str, str]:
+def decide(job: LimitedJob, own: int, now: float, margin: float, others: bool, planned: float) -> tuple[str, str]:
     """(what is to be done with a job whose own limit is `own` minutes, why): "requeue", words for an update, or ""; and the
-    reason. `margin` s; `others`: other jobs wait for processors."""
+    reason. `margin` s; `others`: other jobs wait for processors; `planned`: the first start that Slurm plans for one."""
+    gap = int(min((planned - job.start) / 60.0, own)) if job.state == "RUNNING" else 0
+    if others and job.limit < gap:
+        return f"TimeLimit={gap}", "the first start that is planned is as far away"
     if job.state == "RUNNING" and job.limit < own and job.end - now <= margin:
         if others:
             return "requeue", f"its gap is over in {max(job.end - now, 0.0):.0f} s, and others wait"
@@ -88,7 +92,7 @@ class Trying:
                 f"--trial: OverTimeLimit is {slack:g} min in slurm.conf, so Slurm would end a job that nobody looks after; "
                 f"set it to {SLACK} or more"
             )
-        self._watchdog: Watchdog | None = None if dry else Watchdog(state.folder, 2 * pause + SPARE_S)
+        self._watchdog: Watchdog | None = None if dry else Watchdog(state.folder, 2 * pause + BEAT_S)
 
     def cycle(self, now: float, most: int) -> int:
         """Look at all jobs and do what is due; how many were changed. Raises SlurmError where Slurm does not answer."""
@@ -98,10 +102,11 @@ class Trying:
         own = self._kept(jobs)
         new = [j for j in jobs.values() if j.id not in own and self._may(j)]
         own |= {j.id: j.limit for j in new[:most]}
-        waiting = sum(j.state == "PENDING" and j.reason in COUNTED for j in jobs.values())
+        waiting = [j for j in jobs.values() if j.state == "PENDING" and j.reason in COUNTED]
+        planned = min((j.start for j in waiting if j.start > now), default=now)
         acts: dict[int, tuple[str, str]] = {}
         for id in [id for id in own if id in jobs][:most]:
-            act, why = decide(jobs[id], own[id], now, 2 * self.pause + SPARE_S, waiting > 0)
+            act, why = decide(jobs[id], own[id], now, self.pause + SPARE_S, bool(waiting), planned)
             if act:
                 acts[id] = act, why
         lines = [{"job": id, "act": act, "own": own[id], "why": why} for id, (act, why) in acts.items()]

@@ -17,7 +17,7 @@ from jobwise.live.sinks.trying import FORGET_S, Trying, Watchdog, Yes, decide, g
 from jobwise.live.state_folder import StateFolder
 from jobwise.slurm.client import LimitedJob, SlurmError, limited_of, over_time
 
-JOB = LimitedJob(7, "PENDING", "Priority", 60, 0, 0.0, 0, True, True, "trial", "normal", "bio")
+JOB = LimitedJob(7, "PENDING", "Priority", 60, 0, 0.0, 0.0, 0, True, True, "trial", "normal", "bio")
 
 
 class Played:
@@ -52,7 +52,7 @@ class Played:
 
     def runs(self, id, limit, end):
         """Slurm starts a job in a gap of `limit` minutes, which is over at `end`."""
-        self.jobs[id] = replace(self.jobs[id], state="RUNNING", limit=limit, end=end)
+        self.jobs[id] = replace(self.jobs[id], state="RUNNING", limit=limit, start=end - 60.0 * limit, end=end)
 
 
 @pytest.fixture
@@ -72,17 +72,19 @@ def audit(state):
 
 
 def test_a_job_is_tried_put_back_tried_in_a_longer_gap_and_ends(folder):
-    """A job of 60 min: least 1 min; it starts with 5 min; 40 s before these are over it is put back, for another waits; it gets
-    its own limit and a least of 4 min."""
-    other = replace(JOB, id=8, comment="")
+    """A job of 60 min: least 1 min; it starts with 5 min, at 700; a start is planned for 1150: 7 min; 15 s before these are over it
+    is put back, for another waits; it gets its own limit and a least of 4 min."""
+    other = replace(JOB, id=8, comment="", start=1150.0)
     slurm = Played(JOB, other)
     t = Trying(slurm, folder, Yes("comment", "trial"), 10.0)
     assert t.cycle(0.0, 100) == 1 and slurm.told == ["7 TimeLimit=60 TimeMin=1"] and folder.tried == {7: 60}
     assert json.loads((folder.folder / "tried.json").read_text()) == {"7": 60}
     slurm.runs(7, 5, 1000.0)
-    assert t.cycle(900.0, 100) == 0 and folder.tried == {7: 60}
-    assert t.cycle(966.0, 100) == 1 and slurm.told[-1] == "7 requeue"
-    assert t.cycle(990.0, 100) == 1 and slurm.told[-1] == "7 TimeLimit=60 TimeMin=4"
+    assert t.cycle(900.0, 100) == 1 and slurm.told[-1] == "7 TimeLimit=7" and folder.tried == {7: 60}
+    slurm.runs(7, 7, 1120.0)
+    assert t.cycle(1104.0, 100) == 0
+    assert t.cycle(1106.0, 100) == 1 and slurm.told[-1] == "7 requeue"
+    assert t.cycle(1116.0, 100) == 1 and slurm.told[-1] == "7 TimeLimit=60 TimeMin=4"
     slurm.runs(7, 20, 3000.0)
     assert t.cycle(2000.0, 100) == 0
     del slurm.jobs[7]  # it has ended
@@ -91,7 +93,7 @@ def test_a_job_is_tried_put_back_tried_in_a_longer_gap_and_ends(folder):
     t.cycle(2020.0, 100)
     assert folder.tried == {}
     assert [x["act"] for x in audit(folder) if x["what"] == "trial"] == [
-        "TimeLimit=60 TimeMin=1", "requeue", "TimeLimit=60 TimeMin=4",
+        "TimeLimit=60 TimeMin=1", "TimeLimit=7", "requeue", "TimeLimit=60 TimeMin=4",
     ]  # fmt: skip
     assert all(x["why"] for x in audit(folder) if x["what"] == "trial")
 
@@ -101,9 +103,9 @@ def test_where_nobody_waits_it_goes_on_with_its_own_limit_and_is_tried_no_more(f
     t = Trying(slurm, folder, Yes("comment", "trial"), 10.0)
     t.cycle(0.0, 100)
     slurm.runs(7, 5, 1000.0)
-    t.cycle(970.0, 100)
+    t.cycle(990.0, 100)
     assert slurm.told[-1] == "7 TimeLimit=60 TimeMin=0" and slurm.jobs[7].limit == 60
-    t.cycle(980.0, 100)
+    t.cycle(995.0, 100)
     assert folder.tried == {} and len(slurm.told) == 2
 
 
@@ -140,7 +142,7 @@ def test_a_dry_run_says_and_changes_nothing(folder):
 
 def test_no_gap_is_long_enough_after_many_runs():
     often = replace(JOB, restarts=4, limit=60, least=64)  # 256 min are more than its own limit
-    assert decide(often, 60, 0.0, 10.0, True) == ("TimeLimit=60 TimeMin=0", "no gap can be long enough")
+    assert decide(often, 60, 0.0, 10.0, True, 0.0) == ("TimeLimit=60 TimeMin=0", "no gap can be long enough")
 
 
 def test_all_limits_are_given_back_also_of_jobs_that_squeue_does_not_list(folder):
@@ -174,6 +176,7 @@ def test_the_watchdog_gives_back_where_beats_stop_and_not_where_it_is_let_go(fol
     }  # fmt: skip
 
 
+@pytest.mark.cli
 def test_the_watchdog_is_a_process_of_its_own_that_ends_when_it_is_let_go(tmp_path):
     (tmp_path / "state").mkdir()
     words = [sys.executable, "-m", "jobwise.live.sinks.trying", str(tmp_path / "state"), "60"]
@@ -198,7 +201,7 @@ def test_limits_are_read_from_both_dialects_and_slack_from_the_configuration():
     assert (
         limited_of(old)
         == limited_of(new)
-        == LimitedJob(5, "PENDING", "Priority", 60, 4, 99.0, 2, True, True, "trial", "q", "a")
+        == LimitedJob(5, "PENDING", "Priority", 60, 4, 0.0, 99.0, 2, True, True, "trial", "q", "a")
     )
     assert not limited_of(old | {"array_job_id": 5}).plain and limited_of(old | {"time_limit": None}).limit == 0
     assert over_time("OverTimeLimit           = 10 min\n") == 10 and over_time("OverTimeLimit = UNLIMITED\n") == float("inf")
