@@ -309,3 +309,10 @@ def test_every_command_of_the_docs_runs(command, place, monkeypatch, capsys):
         shutil.rmtree(place / found[1])
     (place / "runs").mkdir(exist_ok=True)
     _do(command, place, monkeypatch, capsys)
+
+
+def test_what_trial_runs_are_worth_stands_in_their_study():
+    """Percentages with intervals on the page of trial runs are those of the study's page."""
+    page, study = ((ROOT / "docs" / x).read_text() for x in ("systems/trial.md", "studies/trial.md"))
+    numbers = re.findall(r"[-+]\d+% \[[^\]]+\]", page)
+    assert len(numbers) >= 2 and all(x in study for x in numbers)

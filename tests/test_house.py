@@ -99,8 +99,9 @@ def test_state_changes_in_the_kernel_alone():
             "state.py",
             "reset.py",
             "moving.py",
+            "trial_runs.py",
             "testing.py",
-        ):  # allocations and rates are the kernel's, state, reset and moving put jobs into it, testing poisons it
+        ):  # allocations, rates and trial_runs are the kernel's, state, reset and moving put jobs into it, testing poisons it
             continue
         assert not write.search(path.read_text()), path
 
@@ -299,25 +300,25 @@ def test_functions_say_what_they_take_and_return():
 
 
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
-    "top": 2340,
-    "cli": 4675,
+    "top": 2360,
+    "cli": 4720,
     "compare": 1700,
     "compiled": 550,
     "forecast": 1100,
     "learn": 5100,
-    "live": 3450,
+    "live": 3720,
     "parallel": 800,
-    "policies": 2850,
+    "policies": 2890,
     "report": 1650,
-    "sim": 9_990,
-    "slurm": 5_840,
-    "starts": 800,
+    "sim": 10_240,
+    "slurm": 5_900,
+    "starts": 815,
     "streaming": 350,
     "systems": 1640,
     "telemetry": 1000,
     "workflows": 2305,
     "workloads": 4690,
-    "worlds": 7565,
+    "worlds": 7745,
 }
 
 

@@ -211,19 +211,6 @@ def put_back(s, e, j):
     return True
 
 
-@inlined
-def start_trial(s, e, j, node, amount):
-    """Start queued job j of a pool in a trial run, which `put_back` may stop (`pool/trials.py`)."""
-    start(s, e, j, 1.0, node, amount, 0)
-    s.sims[e]["trials"] += 1
-
-
-@inlined
-def trial_shown(s, e):
-    """Count a trial run in which its job has ended."""
-    s.sims[e]["shown"] += 1
-
-
 @kernel
 def finish_now(s, e, j):
     """End running job j now, however much work it has left. False if not running."""

@@ -56,7 +56,7 @@ class SlurmJob:
 
 @dataclass(frozen=True)
 class LimitedJob:
-    """A job that waits or runs, with its time limits in minutes. `start`: its start, or the one that Slurm plans (0: none), and
+    """A job that waits or runs, with its time limits in minutes. `start`: its start, or its planned start (0: none), and
     `end`, when its limit is over, s since 1970; `least`: to which
     Slurm may shorten its limit (TimeMin), 0 none; `restarts`: how often it was put back; `requeue`: it may be put back;
     `plain`: a batch job that is neither of an array nor a part of a heterogeneous one."""
@@ -154,10 +154,8 @@ def limited_of(x: dict) -> LimitedJob:
 
 def over_time(text: str) -> float:
     """OverTimeLimit of `scontrol show config`, in minutes; endless where it is UNLIMITED."""
-    found = re.search(r"^OverTimeLimit\s*=\s*(\S+)", text, re.MULTILINE)
-    if not found:
-        return 0.0
-    return math.inf if found[1].upper().startswith("UNLIM") else float(re.sub(r"\D", "", found[1]) or 0)
+    value = next(iter(re.findall(r"^OverTimeLimit\s*=\s*(\S+)", text, re.MULTILINE)), "0")
+    return math.inf if value.upper().startswith("UNLIM") else float(re.sub(r"\D", "", value) or 0)
 
 
 def _document(text: str, key: str) -> list[dict]:

@@ -46,7 +46,7 @@ class Yes:
 
     @classmethod
     def of(cls, text: str) -> Yes:
-        """Read KEY=VALUE. Raises InputError."""
+        """Return who says yes by a text KEY=VALUE. Raises InputError."""
         key, _, value = text.partition("=")
         if key not in ("comment", "qos", "account") or not value:
             raise InputError(

@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.compiled import kernel
-from jobwise.sim.kernel import start_trial, trial_shown
 from jobwise.sim.pool.items import ITEMS, alone, before, stop_trial
+from jobwise.sim.trial_runs import start_trial, trial_shown
 
 GROWTH = 4.0  # times longer, the quantum of each later try
 LEVELS = 16  # of tries that are told apart

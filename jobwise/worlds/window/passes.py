@@ -9,14 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.compiled import inlined, kernel
-from jobwise.jobs import TAU
-from jobwise.sim.kernel import OVER, advance, put_back, start, start_trial, trial_shown
+from jobwise.sim.kernel import OVER, advance
 from jobwise.sim.lists import easy, ranked
-from jobwise.sim.measures import bounded
-from jobwise.sim.rates import expected
 from jobwise.sim.reset import NO_PLAN, refill
 from jobwise.sim.state import ENTERED, HEAP, LEFT, State
 from jobwise.worlds.window import prices, several
+from jobwise.worlds.window.queue import begin_trial, end_of, enter, reachable, running, start_item, take_back, trial_ended
 from jobwise.worlds.window.tables import (
     BEHIND,
     CHOSEN,
@@ -27,7 +25,6 @@ from jobwise.worlds.window.tables import (
     PASSED,
     TRIED,
     TRYING,
-    WORDS,
     Choices,
     show_mixed,
 )
@@ -37,173 +34,6 @@ PASS, STARTED, ENDED = range(3)  # where to stop where there is no choice: the p
 ASK, NOBODY = -2, -1  # where a place in the queue is expected
 
 
-@inlined
-def _running(c, e):
-    q = c.running
-    return ranked.Blocks(q.entry[e], q.block[e], q.shortest[e], q.order[e], q.count[e])
-
-
-# ------------------------------------------------------------------ the queue
-
-
-@inlined
-def _enter(s, e, c, j):
-    m, z, job = c.moment[e], c.interval[e], s.jobs[e, j]
-    x = c.queue[e, m["queued"]]
-    x["row"], x["size"], x["submit"] = j, job["request"][0], job["submit"]
-    x["user"], x["group"], x["app"], x["memory"] = job["user"], job["group"], job["app"], job["memory"]
-    x["est"], x["flow"], x["rank"] = expected(job), job["flow"], job["rank"]
-    x["queue"], x["partition"], x["began"] = job["queue"], job["partition"], np.nan
-    for r in range(1, c.amount.shape[1]):
-        x["more"][r - 1] = job["request"][r]
-    m["queued"] += 1
-    run = s.truth[e, j]["runtime"]
-    z["inverse"] += 1.0 / max(run, TAU)
-    if np.isnan(job["start"]):
-        z["present"] += 1.0 / max(run, 1.0)
-
-
-@inlined
-def _start(s, e, c, i):
-    """Start the i-th of the queue now; one in a trial run goes on."""
-    m, z, at, item = c.moment[e], c.interval[e], s.sims[e]["now"], c.queue[e]
-    j, n, submit, is_trial = item[i]["row"], np.int64(item[i]["size"]), item[i]["submit"], not np.isnan(item[i]["began"])
-    if is_trial:
-        at = item[i]["began"]
-        m["held"] -= n
-        m["trying"] -= 1
-    else:
-        if n > s.nodes[e, 0]["free"][0]:
-            _stop_trials(s, e, c, n)
-        if len(c.node) > 0:
-            for r in range(c.amount.shape[1]):
-                c.amount[e, r] = s.jobs[e, j]["request"][r]
-        start(s, e, j, 1.0, c.node, c.amount[e : e + 1], len(c.node))
-        z["inverse"] = z["inverse"] - 1.0 / max(s.truth[e, j]["runtime"], TAU) if m["queued"] > 1 else 0.0
-    ranked.insert(_running(c, e), s.jobs[e, j]["due"], j, n, 0.0)
-    _leave(c, e, i)
-    _started(s, e, c, j, at - submit)
-
-
-@inlined
-def _leave(c, e, i):
-    """Take the i-th off the queue."""
-    m = c.moment[e]
-    last = m["queued"] - 1
-    words = c.words[e]
-    for k in range(WORDS * i, WORDS * last):
-        words[k] = words[k + WORDS]
-    m["queued"] = last
-    if i < m["place"]:
-        m["place"] -= 1
-
-
-@inlined
-def _started(s, e, c, j, wait):
-    """Account for job j, which has started after `wait` s."""
-    m, z, n, run = c.moment[e], c.interval[e], s.jobs[e, j]["request"][0], s.truth[e, j]["runtime"]
-    if run < TAU:  # the first seconds of such a job's wait cost nothing
-        z["slowed"] -= min(wait, TAU - run) / TAU
-    z["late_bounds"] += max(wait - m["bound"], 0.0) / m["bound"]
-    z["longest"] = max(z["longest"], wait)
-    z["total"] += bounded(wait, run)
-    z["all_waited"] += wait
-    z["dear_waits"] += wait * prices.listed(max(s.jobs[e, j]["walltime"], 1.0), n, s.jobs[e, j]["memory"])
-    z["started"] += 1.0
-
-
-# ------------------------------------------------------------------ trial runs
-
-
-@inlined
-def _reachable(s, e, c):
-    """The processors that a start can have: those that are free, and those of trial runs."""
-    return s.nodes[e, 0]["free"][0] + c.moment[e]["held"]
-
-
-@inlined
-def _end_of(x, now):
-    """The estimated end (s) of a job of the queue that starts now: one in a trial run goes on."""
-    return (now if np.isnan(x["began"]) else x["began"]) + x["est"]
-
-
-@kernel
-def _begin_trial(s, e, c, i):
-    """Begin the trial run of the i-th of the queue: it does not wait meanwhile."""
-    m, x, now = c.moment[e], c.queue[e, i], s.sims[e]["now"]
-    start_trial(s, e, x["row"], c.node, c.amount[e : e + 1])
-    x["began"] = now
-    m["held"] += x["size"]
-    m["trying"] += 1
-    c.interval[e]["inverse"] -= 1.0 / max(s.truth[e, x["row"]]["runtime"], TAU)
-
-
-@inlined
-def _was_waiting(s, e, c, x):
-    """The trial run of x has come to nothing: what it executed was waiting."""
-    m, z, run, took = c.moment[e], c.interval[e], s.truth[e, x["row"]]["runtime"], s.sims[e]["now"] - x["began"]
-    z["waited"] += took
-    z["slowed"] += took / max(run, TAU)
-    x["began"] = np.nan
-    m["held"] -= x["size"]
-    m["trying"] -= 1
-
-
-@kernel
-def _stop_trials(s, e, c, n):
-    """Stop trial runs until n processors are free: the jobs that came last first."""
-    i = c.moment[e]["queued"] - 1
-    while n > s.nodes[e, 0]["free"][0]:
-        x = c.queue[e, i]
-        if not np.isnan(x["began"]):
-            put_back(s, e, x["row"])
-            c.interval[e]["inverse"] += 1.0 / max(s.truth[e, x["row"]]["runtime"], TAU)
-            _was_waiting(s, e, c, x)
-        i -= 1
-
-
-@kernel
-def _trial_ended(s, e, c, j):
-    """Has job j, which runs no more, run in a trial? Then it has left the queue; one whose node failed will enter it again."""
-    m = c.moment[e]
-    for i in range(m["queued"]):
-        x = c.queue[e, i]
-        if x["row"] == j and not np.isnan(x["began"]):
-            wait, came = x["began"] - x["submit"], s.jobs[e, j]["end"]
-            if np.isnan(came):
-                _was_waiting(s, e, c, x)
-            else:
-                m["held"] -= x["size"]
-                m["trying"] -= 1
-                trial_shown(s, e)
-            _leave(c, e, i)
-            if not np.isnan(came):
-                _started(s, e, c, j, wait)
-            return True
-    return False
-
-
-@inlined
-def _try(s, e, c):
-    """ASK which job is tried next in what is idle, or NOBODY: one was, or nobody can be."""
-    m, W, free, k = c.moment[e], c.slots.shape[1], s.nodes[e, 0]["free"][0], 0
-    for i in range(m["queued"] if free > 0 else 0):
-        x = c.queue[e, i]
-        if np.isnan(x["began"]) and x["size"] <= free and s.jobs[e, x["row"]]["restartable"]:
-            c.slots[e, k] = i
-            k += 1
-            if k == W:
-                break
-    _shown(s, e, c, k)
-    if k > 1:
-        return ASK
-    if k == 1:
-        _begin_trial(s, e, c, np.int64(c.slots[e, 0]))
-    else:
-        m["phase"] = TRIED
-    return NOBODY
-
-
 # ------------------------------------------------------------------ the window
 
 
@@ -211,7 +41,7 @@ def _try(s, e, c):
 def _shown(s, e, c, k):
     m = c.moment[e]
     m["count"], m["now"], m["running"] = k, s.sims[e]["now"], s.sims[e]["running"] - m["trying"]
-    m["free"] = s.nodes[e, 0]["free"][0] if m["phase"] == TRYING else _reachable(s, e, c)
+    m["free"] = s.nodes[e, 0]["free"][0] if m["phase"] == TRYING else reachable(s, e, c)
     for r in range(1, c.amount.shape[1]):
         m["more_free"][r - 1] = s.nodes[e, 0]["free"][r]
 
@@ -234,7 +64,7 @@ def _show_queue(s, e, c):
 def _show_behind(s, e, c):
     """Show who may start behind the reservation; how many."""
     W, slots, item = c.slots.shape[1], c.slots[e], c.queue[e]
-    now, free, k = s.sims[e]["now"], _reachable(s, e, c), 0
+    now, free, k = s.sims[e]["now"], reachable(s, e, c), 0
     for i in range(c.moment[e]["queued"]):
         if _may(s, c, e, item[i], now, free):
             slots[k] = i
@@ -245,13 +75,34 @@ def _show_behind(s, e, c):
     return k
 
 
+@inlined
+def _try(s, e, c):
+    """ASK which job is tried next in what is idle, or NOBODY: one was, or nobody can be."""
+    m, W, free, k = c.moment[e], c.slots.shape[1], s.nodes[e, 0]["free"][0], 0
+    for i in range(m["queued"] if free > 0 else 0):
+        x = c.queue[e, i]
+        if np.isnan(x["began"]) and x["size"] <= free and s.jobs[e, x["row"]]["restartable"]:
+            c.slots[e, k] = i
+            k += 1
+            if k == W:
+                break
+    _shown(s, e, c, k)
+    if k > 1:
+        return ASK
+    if k == 1:
+        begin_trial(s, e, c, np.int64(c.slots[e, 0]))
+    else:
+        m["phase"] = TRIED
+    return NOBODY
+
+
 # ------------------------------------------------------------------ the pass
 
 
 @inlined
 def _head(s, e, c):
     """The place of the job whose turn it is, if it fits. Else NOBODY (it has its reservation now), or ASK."""
-    m, now, free = c.moment[e], s.sims[e]["now"], _reachable(s, e, c)
+    m, now, free = c.moment[e], s.sims[e]["now"], reachable(s, e, c)
     if m["queued"] == 0:
         m["phase"] = PASSED
         return NOBODY
@@ -282,9 +133,9 @@ def _head(s, e, c):
     m["head"], m["place"], m["phase"], m["tried"] = row, i, BEHIND, 0
     if new and m["backfill"] != NONE:  # the reservation: when it can start, and what is left beside it then
         if c.amount.shape[1] == 1:
-            m["shadow"], m["extra"] = easy.reserve(_running(c, e), n, free, now)
+            m["shadow"], m["extra"] = easy.reserve(running(c, e), n, free, now)
         else:
-            several.reserve(s, e, c, _running(c, e), c.queue[e, i])
+            several.reserve(s, e, c, running(c, e), c.queue[e, i])
     return NOBODY
 
 
@@ -296,7 +147,7 @@ def _may(s, c, e, x, now, free):
         return False
     if m["backfill"] == GREEDY:
         return now + x["est"] < m["shadow"]
-    if not easy.may_start(x["size"], _end_of(x, now), free, m["shadow"], m["extra"]):
+    if not easy.may_start(x["size"], end_of(x, now), free, m["shadow"], m["extra"]):
         return False
     for r in range(1, c.amount.shape[1]):
         if now + x["est"] > m["shadow"] and x["more"][r - 1] > m["more_extra"][r - 1]:
@@ -308,7 +159,7 @@ def _may(s, c, e, x, now, free):
 def _beside(s, e, c, i):
     """Account for the i-th of the queue, which starts behind the reservation."""
     m, x = c.moment[e], c.queue[e, i]
-    m["extra"] = easy.charge(x["size"], _end_of(x, s.sims[e]["now"]), m["shadow"], m["extra"])
+    m["extra"] = easy.charge(x["size"], end_of(x, s.sims[e]["now"]), m["shadow"], m["extra"])
     for r in range(1, c.amount.shape[1]):
         extra = m["more_extra"][r - 1]
         m["more_extra"][r - 1] = easy.charge(x["more"][r - 1], s.sims[e]["now"] + x["est"], m["shadow"], extra)
@@ -317,7 +168,7 @@ def _beside(s, e, c, i):
 @inlined
 def _behind(s, e, c):
     """The place of the next job to backfill, or ASK, or NOBODY: the pass is over."""
-    m, now, free = c.moment[e], s.sims[e]["now"], _reachable(s, e, c)
+    m, now, free = c.moment[e], s.sims[e]["now"], reachable(s, e, c)
     best = NOBODY
     if m["backfill"] != NONE and (free > 0 or c.amount.shape[1] > 1):
         i = np.int64(m["tried"])
@@ -343,23 +194,6 @@ def _behind(s, e, c):
 
 
 @inlined
-def _take_back(s, e, c, j):
-    """Job j was thrown off the machine, its work lost: it has not started yet, and what it executed was waiting."""
-    z, job, run = c.interval[e], s.jobs[e, j], s.truth[e, j]["runtime"]
-    begun = job["due"] - max(job["walltime"], 1.0)
-    wait = begun - job["submit"]
-    z["total"] -= bounded(wait, run)
-    z["all_waited"] -= wait
-    z["dear_waits"] -= wait * prices.listed(max(job["walltime"], 1.0), job["request"][0], job["memory"])
-    z["started"] -= 1.0
-    z["slowed"] += (s.sims[e]["now"] - begun) / max(run, TAU)
-    if run < TAU:
-        z["slowed"] += min(wait, TAU - run) / TAU
-    bound = c.moment[e]["bound"]
-    z["late_bounds"] -= max(wait - bound, 0.0) / bound
-
-
-@inlined
 def _pass_time(s, e, c):
     """Advance to the next event and take note of it; False where nothing will happen again."""
     m, z, sim = c.moment[e], c.interval[e], s.sims[e]
@@ -373,18 +207,18 @@ def _pass_time(s, e, c):
     z["ideal_seconds"] += dt * z["present"]
     for i in range(sim["left"]):
         j = s.lists[e, LEFT, i]
-        is_trial = m["trying"] > 0 and _trial_ended(s, e, c, j)
+        is_trial = m["trying"] > 0 and trial_ended(s, e, c, j)
         if not is_trial:
-            ranked.remove(_running(c, e), s.jobs[e, j]["due"], j)
+            ranked.remove(running(c, e), s.jobs[e, j]["due"], j)
         if np.isnan(s.jobs[e, j]["end"]):
             if not is_trial:
-                _take_back(s, e, c, j)
+                take_back(s, e, c, j)
         else:
             z["present"] -= 1.0 / max(s.truth[e, j]["runtime"], 1.0)
     if sim["running"] == 0 and m["queued"] == 0:
         z["present"] = 0.0
     for i in range(sim["entered"]):
-        _enter(s, e, c, s.lists[e, ENTERED, i])
+        enter(s, e, c, s.lists[e, ENTERED, i])
     m["phase"] = HEADS
     if not m["sticky"]:
         m["head"] = -1
@@ -396,7 +230,7 @@ def _pick(s, e, c, slot):
     """Choose the job in a slot of the window: its place if it starts, else NOBODY: it is the head."""
     m, z, sim = c.moment[e], c.interval[e], s.sims[e]
     i, capacity = np.int64(c.slots[e, slot]), s.nodes[e, 0]["capacity"][0]
-    free = s.nodes[e, 0]["free"][0] if m["phase"] == TRYING else _reachable(s, e, c)
+    free = s.nodes[e, 0]["free"][0] if m["phase"] == TRYING else reachable(s, e, c)
     x, n = c.queue[e, i], np.int64(c.queue[e, i]["size"])
     if z["first"]:
         z["first"] = 0.0
@@ -409,7 +243,7 @@ def _pick(s, e, c, slot):
     if c.amount.shape[1] > 1:
         several.shares(s, e, c, x, fits)
     if m["phase"] == TRYING:
-        _begin_trial(s, e, c, i)
+        begin_trial(s, e, c, i)
         return NOBODY
     if m["phase"] == BEHIND:
         _beside(s, e, c, i)
@@ -440,7 +274,7 @@ def _proceed(s, e, c, i, until):
     m, z, sim = c.moment[e], c.interval[e], s.sims[e]
     while True:
         if i >= 0:
-            _start(s, e, c, i)
+            start_item(s, e, c, i)
             i = np.int64(NOBODY)
         if m["phase"] == HEADS:
             i = _head(s, e, c)
@@ -533,10 +367,10 @@ def resume(s, e, c):
     q.count[e, 0] = q.count[e, 1] = 0
     for i in range(sim["running"]):
         j = s.lists[e, HEAP, i]
-        ranked.insert(_running(c, e), s.jobs[e, j]["due"], j, s.jobs[e, j]["request"][0], 0.0)
+        ranked.insert(running(c, e), s.jobs[e, j]["due"], j, s.jobs[e, j]["request"][0], 0.0)
     j = sim["head"]
     while j >= 0:
-        _enter(s, e, c, j)
+        enter(s, e, c, j)
         if m["sticky"] and not np.isnan(s.jobs[e, j]["reserved"]):
             m["head"], m["place"], m["shadow"] = j, m["queued"] - 1, s.jobs[e, j]["reserved"]
         j = s.truth[e, j]["next"]
@@ -546,7 +380,7 @@ def resume(s, e, c):
 def show_running(s, c, out, first, last):
     """out[e] = the running jobs of simulations first .. last - 1, by estimated end; `moment["running"]` says how many."""
     for e in range(first, last):
-        q, k = _running(c, e), 0
+        q, k = running(c, e), 0
         for b in range(q.count[0]):
             block = q.order[b]
             for i in range(q.block[block]["used"]):

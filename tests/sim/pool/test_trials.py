@@ -1,6 +1,6 @@
 """Trial runs: by hand, against the slow twin, and what must hold in every schedule.
 
-Modules: sim/pool/items.py, sim/pool/trials.py.
+Modules: sim/pool/items.py, sim/pool/trials.py, sim/trial_runs.py.
 """
 
 import json

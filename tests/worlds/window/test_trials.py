@@ -1,6 +1,6 @@
 """Trial runs that an agent chooses: those of a rule are the schedule of the slow twin; every reward is as if starts alone counted.
 
-Modules: worlds/window/passes.py, worlds/window/settings.py.
+Modules: worlds/window/passes.py, worlds/window/queue.py, worlds/window/settings.py.
 """
 
 import numpy as np
