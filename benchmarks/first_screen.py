@@ -141,9 +141,10 @@ def short() -> str:
     """The results in a sentence."""
     pooled = next(r for r in tables("Against")[0][1:] if r[0].startswith("all busy logs"))
     against = next(r for r in tables("What each part")[0] if r[0] == "all busy logs" and r[1] == "jobwise")
+    tried = row("docs/studies/trial.md", "all 7 busy logs", "## Against")[5]
     return (
-        f"In short: [`jobwise`](docs/systems/promise.md) is as good as the best of some 400 rules, without a search for it "
-        f"({pooled[3]}), and has about half the slowdown of FCFS + EASY ({against[3]})."
+        f"[`jobwise`](docs/systems/promise.md) is as good as the best of some 400 rules ({pooled[3]}), and halves the slowdown of "
+        f"FCFS + EASY ({against[3]}). Restartable jobs gain more ([trial runs](docs/systems/trial.md): {tried})."
     )
 
 
