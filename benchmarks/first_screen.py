@@ -143,8 +143,8 @@ def short() -> str:
     against = next(r for r in tables("What each part")[0] if r[0] == "all busy logs" and r[1] == "jobwise")
     tried = row("docs/studies/trial.md", "all 7 busy logs", "## Against")[5]
     return (
-        f"[`jobwise`](docs/systems/promise.md) is as good as the best of some 400 rules ({pooled[3]}), and halves the slowdown of "
-        f"FCFS + EASY ({against[3]}). Restartable jobs gain more ([trial runs](docs/systems/trial.md): {tried})."
+        f"[`jobwise`](docs/systems/promise.md) is as good as the best of some 400 rules ({pooled[3]}), and halves the slowdown "
+        f"of FCFS + EASY ({against[3]}). Restartable jobs gain more ([trial runs](docs/systems/trial.md): {tried})."
     )
 
 

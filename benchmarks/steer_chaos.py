@@ -1,12 +1,13 @@
 """Steering a real Slurm while all goes wrong: are jobs lost, held or starved? Is every write explained, and all given back?
 
-python -m benchmarks.steer_chaos [--faults 200]     # writes benchmarks/STEER_CHAOS.md; 0 where all holds, 1 where not
+python -m benchmarks.steer_chaos [--faults 200] [--trial]     # writes STEER_CHAOS.md (…_TRIAL.md); 0 where all holds
 
 On a private cluster of emulated nodes jobs come all the time, and `jobwise slurm steer` decides their order alone, begun again
 whenever it ends. At random moments one thing after another goes wrong for a second or more: the bridge is killed (kill -9);
 slurmctld is ended and started again (by SIGTERM: with kill -9 Slurm itself loses jobs of the last seconds); a command hangs,
 fails, prints half, nonsense, lies, or 30 MB of them; the disk of the state folder is full; the clock jumps by hours; the policy
-raises. Small programs before Slurm's own in the PATH do it, and write down every site factor that is handed to scontrol.
+raises. Small programs before Slurm's own in the PATH do it, and write down every change that is handed to scontrol. With
+`--trial` jobs whose users said yes run in gaps, with shortened limits; some run for longer than their gaps.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from benchmarks.markdown import table
 from benchmarks.slurm_cluster import PATHS, Cluster, folder_for, skipped
 from benchmarks.steer_order import WEIGHTS
 from jobwise.report.sections import made
+from jobwise.slurm.client import limited_of
 
 CONF, PORT, RATE, WITNESSES = [*_nodes(last=8), *BATCH, "SelectTypeParameters=CR_Core", *WEIGHTS, FAST], 28_300, 2.0, 40
 LAUNCH = """
@@ -69,8 +71,8 @@ MODES = ("hang", "fail", "cut", "nonsense", "lie", "huge")
 class Chaos:
     """A cluster, a bridge to it, and all that may go wrong."""
 
-    def __init__(self, base: Path, cluster: Cluster, rng: np.random.Generator):
-        self.base, self.cluster, self.rng = base, cluster, rng
+    def __init__(self, base: Path, cluster: Cluster, rng: np.random.Generator, trial: bool = False):
+        self.base, self.cluster, self.rng, self.trial = base, cluster, rng, trial
         self.chaos, self.bin, self.state = base / "chaos", base / "bin", base / "state"
         for folder in (self.chaos, self.bin, self.state):
             folder.mkdir()
@@ -91,6 +93,7 @@ class Chaos:
         if self.bridge:
             self.ends[self.bridge.returncode] += 1
         words = ["slurm", "steer", "--state", str(self.state), "-p", "sjf", "--span", "0", "--every", "1s"]
+        words += ["--trial", "comment=trial"] if self.trial else []
         env = self.cluster.env | {"PATH": f"{self.bin}:{PATHS}", "JOBWISE_ANNOUNCE": "0"}
         with open(self.base / "bridge.log", "ab") as log:
             command = [sys.executable, "-c", LAUNCH, str(self.chaos), *words]
@@ -99,7 +102,9 @@ class Chaos:
     def submit(self, *more: str) -> None:
         """Submit a job; again where slurmctld is away."""
         words = ["-n", str(int(self.rng.choice([1, 2, 4, 8]))), "-t", str(int(self.rng.integers(1, 10))), "-o", "/dev/null"]
-        words = [*words, "--wrap", f"sleep {self.rng.uniform(1, 8):.1f}"] if not more else list(more)
+        longest = 110.0 if self.trial and self.rng.random() < 0.15 else 8.0
+        words += ["--comment", "trial"] if self.trial else []
+        words = [*words, "--wrap", f"sleep {self.rng.uniform(1, longest):.1f}"] if not more else list(more)
         try:
             self.ids.append(int(self.cluster.run("sbatch", "--parsable", *words).split(";")[0]))
         except RuntimeError:
@@ -144,29 +149,41 @@ class Chaos:
     def unexplained(self) -> int:
         """Factors that scontrol was handed and that no line of the audit log explains."""
         lines = [json.loads(x) for x in (self.state / "audit.jsonl").read_text().splitlines()]
-        known = {(x["job"], x["new"]) for x in lines if x["what"] == "write" and x.get("why")}
-        written = [x for x in (self.chaos / "writes").read_text().splitlines() if x.startswith("update")]
-        pairs = [tuple(int(w.split("=")[1]) for w in x.split()[1:3]) for x in written]
-        self.written = len(pairs)
+        known = {(x["job"], f"SiteFactor={x['new']}") for x in lines if x["what"] == "write" and x.get("why")}
+        known |= {(x["job"], x["act"]) for x in lines if x["what"] == "trial" and x.get("why")}
+        written = [x.split(" ", 2) for x in (self.chaos / "writes").read_text().splitlines() if x.startswith("update")]
+        pairs = [(int(job.split("=")[1]), change.strip()) for _, job, change in written]
+        self.written, self.tried = len(pairs), sum("Time" in change for _, change in pairs)
         return sum(p not in known for p in pairs)
+
+    def put_back(self) -> int:
+        """How often a job was put back into the queue."""
+        rows = self.cluster.run("sacct", "-a", "-X", "-D", "-P", "-n", "-o", "JobIDRaw,State").split()
+        return sum("REQUEUED" in r for r in rows)
+
+    def shortened(self) -> int:
+        """Jobs that have another limit than their own, or a least one."""
+        jobs = [limited_of(x) for x in json.loads(self.cluster.run("squeue", "--json"))["jobs"]]
+        return sum(j.least > 0 and j.state == "PENDING" for j in jobs)
 
 
 def main() -> int:
     """Run it, and write the page; 0 also where Slurm is absent."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--faults", type=int, default=200)
+    parser.add_argument("--trial", action="store_true", help="with trial runs")
     given = parser.parse_args()
     if skipped("steer_chaos"):
         return 0
     base, rng = folder_for("steer-chaos"), np.random.default_rng(0)
-    cluster = Cluster(base / "cluster", PORT, CONF)
+    cluster = Cluster(base / "cluster", PORT, [*CONF, *(["OverTimeLimit=10"] if given.trial else [])])
     kinds = ["bridge killed", "slurmctld ended", "disk full", "clock", "policy"] * 4
     kinds += [f"{name} {mode}" for name in COMMANDS for mode in MODES]
     drawn = [str(x) for x in rng.permutation([kinds[k % len(kinds)] for k in range(given.faults)])]
     chaos = None
     try:
         cluster.start(ACCOUNT)
-        chaos = Chaos(base, cluster, rng)
+        chaos = Chaos(base, cluster, rng, given.trial)
         held = run(chaos, drawn)
         text, good = judged(chaos, drawn, held)
     finally:
@@ -175,7 +192,8 @@ def main() -> int:
                 chaos.bridge.kill()
             subprocess.run(["umount", str(chaos.state)], check=False)
         cluster.stop()
-    (Path(__file__).parent / "STEER_CHAOS.md").write_text("\n".join(text) + "\n")
+    name = "STEER_CHAOS_TRIAL.md" if given.trial else "STEER_CHAOS.md"
+    (Path(__file__).parent / name).write_text("\n".join(text) + "\n")
     print("\n".join(text))
     return int(not good)
 
@@ -234,19 +252,26 @@ def judged(chaos: Chaos, drawn: list[str], held: set[int]) -> tuple[list[str], b
     chaos.bridge.wait()  # type: ignore[union-attr]
     words = [sys.executable, "-m", "jobwise.cli", "slurm", "steer", "--state", str(chaos.state), "--undo"]
     undone = subprocess.run(words, env=chaos.cluster.env, capture_output=True, text=True)
-    same, unexplained = sprio() == before, chaos.unexplained()
+    same, unexplained, shortened = sprio() == before, chaos.unexplained(), chaos.shortened()
     traces = (chaos.base / "bridge.log").read_text(errors="replace").count("Traceback")
     count = Counter("commands" if " " in x and x.split(" ")[1] in MODES else x for x in drawn)
-    text = ["# Steering while all goes wrong", "", made("python -m benchmarks.steer_chaos") + f": {len(drawn)} faults."]
+    text = [
+        "# Steering while all goes wrong",
+        "",
+        made("python -m benchmarks.steer_chaos" + " --trial" * chaos.trial) + f": {len(drawn)} faults.",
+    ]
     text += ["", (__doc__ or "").split("\n\n")[2].strip(), ""]
     text += table(["fault", "times"], [[k, str(v)] for k, v in sorted(count.items())])
     ends = ", ".join(f"{v} with {k}" for k, v in sorted(chaos.ends.items())) or "none"
     text += ["", f"* Jobs: {jobs}; not run to their end: {len(lost)}; held: {len(held)}; longest wait: {longest:.0f} s."]
-    text += [f"* Site factors handed to scontrol: {chaos.written}; without a line in the audit log: {unexplained}."]
+    text += [f"* Changes handed to scontrol: {chaos.written}; without a line in the audit log: {unexplained}."]
+    if chaos.trial:
+        text += [f"* Of these of time limits: {chaos.tried}; jobs put back: {chaos.put_back()}; "]
+        text[-1] += f"jobs that still may be shortened: {shortened}."
     text += [f"* Ends of the bridge and their exit codes: {ends}; tracebacks: {traces}."]
     text += [f"* After a last kill -9 with {moved} of {WITNESSES} jobs moved: `steer --undo` (exit code {undone.returncode}); "]
     text[-1] += f"`sprio` prints what it did before: {'yes' if same else 'NO'}."
-    return text, not lost and not held and not unexplained and same and not traces and moved > 0
+    return text, not (lost or held or unexplained or traces or shortened) and same and moved > 0
 
 
 if __name__ == "__main__":
