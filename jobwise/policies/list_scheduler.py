@@ -24,7 +24,6 @@ from jobwise.sim.lists.list_pass import Rule
 from jobwise.sim.pool import scored_pool
 from jobwise.sim.pool.pool import PoolScheduler
 from jobwise.sim.state import State
-from jobwise.workload import Workload
 
 Scores = Callable[[np.ndarray, float], np.ndarray]  # (rows of the job table in the queue [Q], now s) -> scores [Q]
 
@@ -91,6 +90,11 @@ class ListScheduler(Scheduler):
         """Return whether it has start deadlines or a short-job lane."""
         return self.promise < inf or self.express > 0
 
+    @property
+    def tries(self) -> bool:
+        """Return whether waiting jobs have trial runs."""
+        return self.trial[0] > 0
+
     @cached_property
     def rule(self) -> Rule:
         """The scheduler as numbers, for compiled loops."""
@@ -114,7 +118,7 @@ class ListScheduler(Scheduler):
     def is_static(self) -> bool:
         """Return whether the order depends on the job alone."""
         static = isinstance(self.order, str) and orders.kind(self.rule.order) == orders.STATIC
-        return static and self.estimate == "requested" and not (self.reserve[0] or self.promises or self.trial[0])
+        return static and self.estimate == "requested" and not (self.reserve[0] or self.promises or self.tries)
 
     @property
     def about(self) -> dict:
@@ -151,7 +155,7 @@ class ListScheduler(Scheduler):
         """Is it run whole by a compiled loop on this cluster? Else it is asked, pass by pass."""
         if cluster.site is not None:
             return True
-        if isinstance(self.order, Index) or self.estimate != "requested" or self.promises or self.trial[0]:
+        if isinstance(self.order, Index) or self.estimate != "requested" or self.promises or self.tries:
             return cluster.is_pool and scored_pool.suits(self.rule)
         return isinstance(self.order, str)
 
@@ -169,18 +173,11 @@ class ListScheduler(Scheduler):
 
     def resumes(self, cluster: Cluster) -> bool:
         """Does a compiled loop carry on simulations of this pool that stand in the middle of a queue?"""
-        return self.is_compiled(cluster) and not (self.promises or self.trial[0])
+        return self.is_compiled(cluster) and not (self.promises or self.tries)
 
     def resume(self, s: State, cluster: Cluster, past: np.ndarray, steps: int) -> Generator[None, None, None]:
         """Carry on simulation 0, which stands in the middle; yields every `steps` instants of choice."""
         yield from replay(s, 0, self, cluster, past, steps)
-
-    def assumes(self, workload: Workload) -> str:
-        """Return what its schedules of these jobs take for granted, in a sentence; "" where it is nothing."""
-        if not self.trial[0] or not workload.jobs["restartable"].all():
-            return ""
-        every = f"all {len(workload):,} jobs"
-        return f"{self.name} takes {every} as ones that may be stopped and begun again (--restartable 0.3: 30 %)"
 
     def explain(self, view: View) -> list[dict]:
         """Per queued job its row and score, smallest first; of a log-linear order also its features and what they moved."""

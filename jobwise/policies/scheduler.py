@@ -19,10 +19,11 @@ class Scheduler:
 
     `name`; `about`: what a trained one was trained on; `tick`: s between instants of choice (0: every event);
     `single_events`: it decides after every single event; `chooses`: its replay tells `after` of every round of choices;
-    `limit`: rows after the last arrival after which its replay is cut; `spec`: the name of its world; `jobsets`: it plays whole
-    jobsets, in rows of time; `on_nodes`: it sees the processors of a pool as equal nodes; `moves_jobs`: it may move running
-    jobs (None: it is not for GPUs); `order`: what ranks its jobs; `looks`: it is a network, which decides by what an encoder
-    shows it; `on_site`: a method (cluster, jobs [J], past [K]) -> its compiled loop on a site.
+    `limit`: rows after the last arrival after which its replay is cut; `spec`: the name of its world; `jobsets`: it plays
+    whole jobsets, in rows of time; `on_nodes`: it sees the processors of a pool as equal nodes; `moves_jobs`: it may move
+    running jobs (None: it is not for GPUs); `order`: what ranks its jobs; `looks`: it is a network, which decides by what
+    an encoder shows it; `tries`: waiting jobs run in idle processors, and may be stopped; `on_site`: a method (cluster,
+    jobs [J], past [K]) -> its compiled loop on a site.
     """
 
     name: Any = ""
@@ -38,6 +39,7 @@ class Scheduler:
     order: Any = None
     looks: Any = False
     on_site: Any = None
+    tries: Any = False
 
     def check(self, cluster: Cluster) -> None:
         """Raises InputError where it cannot schedule this cluster."""
@@ -60,7 +62,10 @@ class Scheduler:
 
     def assumes(self, workload: Workload) -> str:
         """Return what its schedules of these jobs take for granted, in a sentence; "" where it is nothing."""
-        return ""
+        if not self.tries or not workload.jobs["restartable"].all():
+            return ""
+        every = f"all {len(workload):,} jobs"
+        return f"{self.name} takes {every} as ones that may be stopped and begun again (--restartable 0.3: 30 %)"
 
     def is_compiled(self, cluster: Cluster) -> bool:
         """Does it carry out whole simulations of this cluster itself (`replay`)? Else it is asked at each instant."""

@@ -53,6 +53,11 @@ class WindowPolicy(NeuralPolicy):
         return "+".join(parts)
 
     @property
+    def tries(self) -> bool:
+        """Return whether waiting jobs have trial runs."""
+        return self.world.trials
+
+    @property
     def window(self) -> int:
         """Jobs the network sees at once."""
         return int(self.metadata["window"])
