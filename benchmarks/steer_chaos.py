@@ -218,7 +218,7 @@ def run(chaos: Chaos, drawn: list[str]) -> set[int]:
         out = chaos.cluster.run("squeue", "-h", "-t", "pending", "-o", "%i|%r", check=False).split()
         held |= {int(x.split("|")[0].split("_")[0]) for x in out if "Held" in x}
         print(f"{n + 1} of {len(drawn)}: {kind}, {len(chaos.ids)} jobs, {len(out)} wait", file=sys.stderr, flush=True)
-    wait_for(lambda: not chaos.cluster.run("squeue", "-h", "-o", "%i", check=False).split(), chaos.alive, 900)
+    wait_for(lambda: not chaos.cluster.run("squeue", "-h", "-o", "%i", check=False).split(), chaos.alive, 1800)
     return held
 
 
