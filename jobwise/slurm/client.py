@@ -160,8 +160,8 @@ def over_time(text: str) -> float:
 
 def _document(text: str, key: str) -> list[dict]:
     try:
-        entries = json.loads(text)[key]
-    except (ValueError, KeyError, TypeError):
+        entries = [*json.loads(text)[key]]
+    except (ValueError, KeyError, TypeError, RecursionError):  # the last of a million brackets
         raise SlurmError(f"Slurm printed no JSON with {key!r}: {plain(text[:80])!r}") from None
     return [x for x in entries if isinstance(x, dict)]
 

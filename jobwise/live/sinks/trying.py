@@ -25,7 +25,7 @@ from pathlib import Path
 
 from jobwise.errors import InputError
 from jobwise.live.state_folder import StateFolder, append, read_limits
-from jobwise.slurm.client import LimitedJob, Slurm, SlurmError
+from jobwise.slurm.client import LimitedJob, Slurm
 
 QUANTUM, GROWTH = 1, 4  # minutes of the first gap, and how many times longer with each run that came to nothing
 SLACK = 3  # minutes that OverTimeLimit must give
@@ -205,7 +205,7 @@ def watch(folder: Path, patience: float, line: int = 0) -> int:
             continue
         end, reason = time.monotonic() + GIVE_UP_S, "steering was killed" if ready else "steering misses its cycles"
         while time.monotonic() < end:
-            with suppress(SlurmError, InputError, OSError):
+            with suppress(Exception):  # whatever Slurm answers, it tries again
                 if not give_back(Slurm(), read_limits(folder), reason, lambda *x, **more: append(folder, *x, **more)):
                     return 0
             time.sleep(AGAIN_S)

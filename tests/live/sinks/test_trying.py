@@ -15,7 +15,7 @@ from jobwise.errors import InputError
 from jobwise.live.sinks import trying
 from jobwise.live.sinks.trying import FORGET_S, Trying, Watchdog, Yes, decide, give_back, watch
 from jobwise.live.state_folder import StateFolder
-from jobwise.slurm.client import LimitedJob, SlurmError, limited_of, over_time
+from jobwise.slurm.client import LimitedJob, SlurmError, _document, limited_of, over_time
 
 JOB = LimitedJob(7, "PENDING", "Priority", 60, 0, 0.0, 0.0, 0, True, True, "trial", "normal", "bio")
 
@@ -203,6 +203,9 @@ def test_limits_are_read_from_both_dialects_and_slack_from_the_configuration():
         == limited_of(new)
         == LimitedJob(5, "PENDING", "Priority", 60, 4, 0.0, 99.0, 2, True, True, "trial", "q", "a")
     )
+    for wrong in ("[" * 2_000_000, "", "{}", '{"jobs": 5}', "[]"):
+        with pytest.raises(SlurmError):
+            _document(wrong, "jobs")
     assert not limited_of(old | {"array_job_id": 5}).plain and limited_of(old | {"time_limit": None}).limit == 0
     assert over_time("OverTimeLimit           = 10 min\n") == 10 and over_time("OverTimeLimit = UNLIMITED\n") == float("inf")
     assert over_time("") == 0 and over_time("OverTimeLimit           = 0 min\n") == 0
