@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 from naive import INF, score
+
+import jobwise as jw
 
 
 class Twin:
@@ -128,3 +131,14 @@ def table(workload) -> list[dict]:
          "may_again": bool(j["restartable"])}
         for j, t in zip(workload.jobs, workload.truth["runtime"], strict=True)
     ]  # fmt: skip
+
+
+def busy(seed, jobs=120, share=1.0, procs=16):
+    """Jobs of a busy pool, many of which end long before their request; a share of them may be begun again."""
+    rng = np.random.default_rng(seed)
+    asked = rng.choice([20.0, 90.0, 600.0, 3600.0, 7200.0], jobs)
+    runs = np.where(rng.random(jobs) < 0.5, rng.integers(1, 60, jobs), np.ceil(asked * rng.random(jobs)))
+    submit = np.cumsum(rng.integers(0, 400, jobs) * (rng.random(jobs) < 0.6))
+    w = jw.workload(submit, rng.integers(1, procs + 1, jobs), np.minimum(runs, asked), asked, cluster=jw.pool(procs))
+    w.jobs["restartable"] = rng.random(jobs) < share
+    return w

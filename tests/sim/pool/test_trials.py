@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive_trials import Twin, table
+from naive_trials import Twin, busy, table
 
 import jobwise as jw
 from jobwise.cli.main import run
@@ -27,17 +27,6 @@ RULES = {  # name: (order, backfilling, guard in s, quantum in s, share kept)
     "lxf+trial10%": ("lxf", "none", np.inf, 60.0, 0.1),
     "random+easy+trial30s": ("random", "easy", np.inf, 30.0, 0.0),
 }
-
-
-def busy(seed, jobs=120, share=1.0, procs=16):
-    """Jobs of a busy pool, many of which end long before their request; a share of them may be begun again."""
-    rng = np.random.default_rng(seed)
-    asked = rng.choice([20.0, 90.0, 600.0, 3600.0, 7200.0], jobs)
-    runs = np.where(rng.random(jobs) < 0.5, rng.integers(1, 60, jobs), np.ceil(asked * rng.random(jobs)))
-    submit = np.cumsum(rng.integers(0, 400, jobs) * (rng.random(jobs) < 0.6))
-    w = jw.workload(submit, rng.integers(1, procs + 1, jobs), np.minimum(runs, asked), asked, cluster=jw.pool(procs))
-    w.jobs["restartable"] = rng.random(jobs) < share
-    return w
 
 
 @pytest.mark.parametrize("name", RULES)

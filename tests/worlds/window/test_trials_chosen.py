@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive_trials import Twin, table
+from naive_trials import Twin, busy, table
 
 import jobwise as jw
 from jobwise.errors import InputError
@@ -35,19 +35,9 @@ class Chosen(Twin):
         return max((j for j in self.waiting if j["trial"]), key=lambda j: j["row"])
 
 
-def busy(seed, jobs=80, share=1.0, procs=16):
-    rng = np.random.default_rng(seed)
-    asked = rng.choice([20.0, 90.0, 600.0, 3600.0, 7200.0], jobs)
-    runs = np.where(rng.random(jobs) < 0.5, rng.integers(1, 60, jobs), np.ceil(asked * rng.random(jobs)))
-    submit = np.cumsum(rng.integers(0, 400, jobs) * (rng.random(jobs) < 0.6))
-    w = jw.workload(submit, rng.integers(1, procs + 1, jobs), np.minimum(runs, asked), asked, cluster=jw.pool(procs))
-    w.jobs["restartable"] = rng.random(jobs) < share
-    return w
-
-
 def by_rule(w, name="saf"):
     """The state in which a rule leaves windows with trial runs."""
-    world = Windows(WindowSettings("pick", trials=True), allocate([w], w.cluster), 128)
+    world = Windows(WindowSettings("pick", tries=True), allocate([w], w.cluster), 128)
     more = world.begin()
     while more:
         more = world.advance(world.by_rule(name).astype(np.int64))
@@ -57,7 +47,7 @@ def by_rule(w, name="saf"):
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10**6), share=st.sampled_from([0.4, 1.0]))
 def test_a_rule_in_windows_makes_the_schedule_of_the_slow_twin(seed, share):
-    w = busy(seed, share=share)
+    w = busy(seed, jobs=80, share=share)
     want = Chosen(table(w), 16, "saf", "easy").run()
     got = by_rule(w)
     assert got.jobs[0]["start"].tolist() == [j["start"] for j in want.jobs]
@@ -71,7 +61,7 @@ def test_a_rule_in_windows_makes_the_schedule_of_the_slow_twin(seed, share):
 def test_rewards_add_up_to_the_slowdown_of_the_record(seed):
     """What is paid for waiting, less what is paid back, is the sum of bounded slowdowns, whoever was tried and stopped."""
     w = busy(seed, jobs=40)
-    envs = WindowVectorEnv(1, w, jobs=len(w), shake_s=0.0, encoder="rls", act=WindowSettings("pick", trials=True), window=128)
+    envs = WindowVectorEnv(1, w, jobs=len(w), shake_s=0.0, encoder="rls", act=WindowSettings("pick", tries=True), window=128)
     envs.reset(seed=0)
     slowed, over = 0.0, False
     while not over:
@@ -86,18 +76,18 @@ def test_rewards_add_up_to_the_slowdown_of_the_record(seed):
 
 
 def test_a_trained_policy_takes_trial_runs_and_says_so(tmp_path):
-    w = busy(3)
+    w = busy(3, jobs=80)
     policy = jw.resolve("zoo:sdsc-sp2+trial")
-    assert policy.name == "zoo:sdsc-sp2+trial" and policy.world.trials
+    assert policy.name == "zoo:sdsc-sp2+trial" and policy.world.tries
     r = simulate(w, policy)
     assert r.trials > 0 and simulate(w, "zoo:sdsc-sp2").trials == 0
     policy.save(tmp_path / "own.safetensors")
     again = jw.resolve(str(tmp_path / "own.safetensors"))
-    assert again.world.trials and np.array_equal(simulate(w, again).jobs["start"], r.jobs["start"])
+    assert again.world.tries and np.array_equal(simulate(w, again).jobs["start"], r.jobs["start"])
     with pytest.raises(InputError, match=r"\+trial alone"):
         jw.resolve("zoo:sdsc-sp2+trial2%")
 
 
 def test_trial_runs_are_for_pools_and_for_agents_that_pick():
     with pytest.raises(InputError, match="act by 'pick'"):
-        WindowSettings("reserve", trials=True)
+        WindowSettings("reserve", tries=True)
