@@ -69,6 +69,14 @@ def day(base: Path, seed: int, port: int, steer: list[str], stretch: int) -> dic
     return out | {"bound": PROMISE * max(float(metrics.wait(simulate(w, "fcfs+easy")).max()), LEAST)}
 
 
+def over_days(ratios: list[float]) -> str:
+    """Return the change in words of one ratio a day: geometric mean, 95 % by Student's t of logarithms."""
+    x = np.log(ratios)
+    half = float(student.ppf(0.975, len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x))) if len(x) > 1 else np.inf
+    low, middle, high = (100 * (np.exp(v) - 1) for v in (x.mean() - half, x.mean(), x.mean() + half))
+    return f"{middle:+.0f} % [{low:+.0f}, {high:+.0f}]"
+
+
 def main() -> int:
     """Run all days side by side, write the page; 0 also where Slurm is absent."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
@@ -107,10 +115,7 @@ def main() -> int:
     text += ["", (__doc__ or "").split("\n\n")[2].strip(), "", *table(columns, rows)]
     text += ["", "Change by steering, over days (geometric mean, 95 % by Student's t of logarithms):", ""]
     for name, key in (("mean wait", "wait"), ("mean bounded slowdown", "slowdown"), ("longest wait", "longest")):
-        x = np.log([b[key] / a[key] for a, b in pairs])
-        half = float(student.ppf(0.975, len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x))) if len(x) > 1 else np.inf
-        low, middle, high = (100 * (np.exp(v) - 1) for v in (x.mean() - half, x.mean(), x.mean() + half))
-        text.append(f"* {name}: {middle:+.0f} % [{low:+.0f}, {high:+.0f}]")
+        text.append(f"* {name}: {over_days([b[key] / a[key] for a, b in pairs])}")
     (Path(__file__).parent / "STEER_LIVE.md").write_text("\n".join(text) + "\n")
     return 0
 

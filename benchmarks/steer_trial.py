@@ -19,14 +19,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import t as student
 
 from benchmarks.markdown import table
 from benchmarks.slurm_cluster import PATHS, Cluster, folder_for, skipped, version
+from benchmarks.steer_live import TAU, over_days
 from benchmarks.when_live import ACCOUNTS, CONF, jobs
 from jobwise.report.sections import made
 
-TAU, SLACK, PORT = 10.0, "OverTimeLimit=10", 30_100  # s
+SLACK, PORT = "OverTimeLimit=10", 30_100
 COLUMNS = "JobIDRaw,Submit,Start,End,AllocCPUS,State"
 ARMS = {"alone": [], "steered": ["--span", "0"], "with trial runs": ["--span", "0", "--trial", "comment=trial"]}
 
@@ -124,10 +124,8 @@ def page(results: dict[tuple[int, str], dict[str, float]], given: argparse.Names
     pairs = [("steered", "alone"), ("with trial runs", "alone"), ("with trial runs", "steered")]
     for arm, other in pairs:
         for name, key in (("mean slowdown", "slowdown"), ("mean wait", "wait"), ("longest wait", "longest")):
-            x = np.log([results[seed, arm][key] / results[seed, other][key] for seed in range(given.days)])
-            half = float(student.ppf(0.975, len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x))) if len(x) > 1 else np.inf
-            low, middle, high = (100 * (np.exp(v) - 1) for v in (x.mean() - half, x.mean(), x.mean() + half))
-            text.append(f"* {arm} against {other}, {name}: {middle:+.0f} % [{low:+.0f}, {high:+.0f}]")
+            change = over_days([results[seed, arm][key] / results[seed, other][key] for seed in range(given.days)])
+            text.append(f"* {arm} against {other}, {name}: {change}")
     return text
 
 
