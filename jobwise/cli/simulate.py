@@ -74,7 +74,7 @@ def simulate(
         export.write_evalys(r, files.evalys)
     if output.as_json:
         result = {"workload": w.name, "policy": r.policy, "dropped": w.dropped, "notes": w.notes, "summary": summary}
-        print_json(result | {"recorded": recorded(w)})
+        print_json(result | {"assumes": chosen.assumes(w), "recorded": recorded(w)})
         return
     noticed(w)
     overloaded(w)

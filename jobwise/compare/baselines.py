@@ -184,6 +184,6 @@ def rules(policy: Any) -> list[str]:
     act = getattr(policy, "world", policy)
     backfill = "" if act.backfill == "none" else "+easy"
     guard = f"+guard{act.guard:g}s" if act.guard < np.inf else ""
-    trial = "+trial" if getattr(act, "trials", False) else ""
+    trial = "+trial" if act.tries else ""
     family = [*INDICES] if hasattr(act, "learns") else []
     return [r + backfill + guard + trial for r in (*CLASSIC, *family)]

@@ -70,7 +70,7 @@ class Config(Collecting):
     @property
     def acts(self) -> WindowSettings:
         """How choices are carried out. Raises InputError for settings that do not go together."""
-        return WindowSettings(self.act, self.backfill, self.fill, trials=self.trials)
+        return WindowSettings(self.act, self.backfill, self.fill, tries=self.trials)
 
     def network_spec(self, encoder: Encoder) -> dict:
         """{"kind", "sizes"} of the actor."""

@@ -34,7 +34,6 @@ BEAT_S = 15.0  # beside two cycles: without a beat for so long, steering hangs
 AGAIN_S, GIVE_UP_S = 2.0, 3600.0  # of the watchdog: between two tries to give limits back, and at most
 FORGET_S = 60.0  # for which squeue must not list a job before it is forgotten
 COUNTED = ("Resources", "Priority")  # reasons of jobs that wait for processors
-Changes = dict[int, str]
 
 
 @dataclass(frozen=True)

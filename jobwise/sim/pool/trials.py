@@ -2,7 +2,7 @@
 
 A trial run delays nobody: to every start its processors are free ones. When a start needs them it is stopped, what it did is
 lost, and its job waits where it waited. When its job's turn comes it goes on as a start. What ends meanwhile has left the queue
-for the price of idle processors: about a half of the jobs that end within a minute ask for hours, and nothing else tells them.
+for the price of idle processors.
 
 After every pass, among the waiting jobs that may be begun again and that fit: those that were begun least often first, of them
 the smallest area by request. A trial run that has had its quantum, four times longer with each try, also makes room for a job

@@ -44,7 +44,7 @@ class WindowPolicy(NeuralPolicy):
         parts, act, trained = [self.label], self.world, self.about.get("act", {})
         if trained and act.backfill != trained["backfill"]:
             parts.append(act.backfill)
-        if act.trials and not trained.get("trials"):
+        if act.tries and not trained.get("tries"):
             parts.append("trial")
         if act.guard < np.inf:
             parts.append(f"guard{act.guard / 3600:g}h")
@@ -55,7 +55,7 @@ class WindowPolicy(NeuralPolicy):
     @property
     def tries(self) -> bool:
         """Return whether waiting jobs have trial runs."""
-        return self.world.trials
+        return self.world.tries
 
     @property
     def window(self) -> int:
@@ -93,7 +93,7 @@ class WindowPolicy(NeuralPolicy):
         if trial := chosen.pop("trial", None):
             if trial != (QUANTUM, 0.0):
                 raise InputError(f"policy {self.label}: a network chooses who is tried and stops nobody for it: +trial alone")
-            chosen["trials"] = True
+            chosen["tries"] = True
         if cost and "cost" not in self.metadata["features"]:
             raise InputError(f"policy {self.label}: its encoder {self.metadata['name']} does not show what jobs cost")
         return replace(self, cost=cost, world=replace(self.world, **chosen))
@@ -143,7 +143,7 @@ class WindowPolicy(NeuralPolicy):
 
     def save(self, path: str | Path) -> None:
         """Write the policy file, whole or not at all."""
-        act = taken(self.world, ("mode", "backfill", "fill", *(["trials"] if self.world.trials else [])))
+        act = taken(self.world, ("mode", "backfill", "fill", *(["tries"] if self.world.tries else [])))
         network = {k: v for k, v in self.forward.spec.items() if k in ("kind", "sizes", "features")}
         meta = {
             "encoder": self.metadata,

@@ -26,7 +26,7 @@ class WindowSettings:
     SEM): a reserved job stays reserved, the rest backfills in order of arrival, or is chosen by the agent too (`agent`: DRAS).
     `commit` (RLScheduler): the same, after every single event, and nobody (or its greedy rule) backfills. `fill`: where more
     jobs wait than the window holds it shows the `oldest`, or a `mixed` one: in turn the oldest, the shortest, the smallest.
-    `guard`: s of waiting after which a job goes first, unasked. `trials`: in what a pass leaves idle, jobs are chosen that run
+    `guard`: s of waiting after which a job goes first, unasked. `tries`: in what a pass leaves idle, jobs are chosen that run
     there until a start needs their processors (`sim/pool/trials.py`); on a cluster in use there are none.
     """
 
@@ -34,7 +34,7 @@ class WindowSettings:
     backfill: str = ""
     fill: str = ""
     guard: float = inf
-    trials: bool = False
+    tries: bool = False
 
     def __post_init__(self):
         if self.mode not in ACTS:
@@ -48,7 +48,7 @@ class WindowSettings:
             raise unknown("fill", self.fill, tables.FILLS)
         if not self.guard > 0:
             raise InputError(f"the guard is {self.guard} s; it must be more than 0")
-        if self.trials and self.mode != "pick":
+        if self.tries and self.mode != "pick":
             raise InputError(f"trial runs are for agents that act by 'pick', not by {self.mode!r}")
 
     @property
@@ -60,5 +60,5 @@ class WindowSettings:
         """Memory for the choices of `state`."""
         sticky, _, rules = ACTS[self.mode]
         settings: dict[str, Any] = {"sticky": sticky, "backfill": rules[self.backfill], "fill": self.fill, "guard": self.guard}
-        settings["trials"] = self.trials
+        settings["trials"] = self.tries
         return tables.allocate(state, window, bound=bound_s, **settings)
