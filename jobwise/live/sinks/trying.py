@@ -124,11 +124,13 @@ class Trying:
 
     def _kept(self, jobs: dict[int, LimitedJob]) -> dict[int, int]:
         """The own limits of the jobs that are tried. One that has started with its own limit is tried no more; one that squeue
-        does not list is forgotten after a while, for squeue may be wrong."""
+        does not list is forgotten after a while, for squeue may be wrong. A limit that somebody else has changed while the job
+        waits is its own from then on."""
         at = time.monotonic()
         self._unseen = {id: self._unseen.get(id, at) for id in self.state.tried if id not in jobs}
         gone = {id for id, since in self._unseen.items() if at - since > FORGET_S}
         own = {id: x for id, x in self.state.tried.items() if id not in gone}
+        own |= {id: j.limit for id, j in jobs.items() if id in own and j.state == "PENDING" and j.least == least(j)}
         return {id: x for id, x in own.items() if id not in jobs or jobs[id].state != "RUNNING" or jobs[id].limit < x}
 
     def _may(self, job: LimitedJob) -> bool:

@@ -109,6 +109,14 @@ def test_where_nobody_waits_it_goes_on_with_its_own_limit_and_is_tried_no_more(f
     assert folder.tried == {} and len(slurm.told) == 2
 
 
+def test_a_limit_that_its_user_changes_while_it_waits_stays_changed(folder):
+    slurm = Played(JOB, replace(JOB, id=8, comment=""))
+    t = Trying(slurm, folder, Yes("comment", "trial"), 10.0)
+    t.cycle(0.0, 100)
+    slurm.jobs[7] = replace(slurm.jobs[7], limit=30)
+    assert t.cycle(10.0, 100) == 0 and folder.tried == {7: 30} and slurm.jobs[7].limit == 30
+
+
 @pytest.mark.parametrize(
     "changes",
     [
