@@ -21,6 +21,7 @@ from typing import Any
 from benchmarks.markdown import table
 from jobwise.compare.intervals import Effect
 from jobwise.compare.procedure import compare
+from jobwise.errors import InputError
 from jobwise.learn.judged import on_jobsets
 from jobwise.learn.probe import probe
 from jobwise.policies.names import load
@@ -34,6 +35,7 @@ from jobwise_experiments.study import read_log
 
 DOCS = Path(__file__).parent.parent / "docs" / "zoo.md"
 REFERENCE, SHAKES, SETS, SEED = "fcfs+easy", 2, 100, 0
+RULES = ("sjf+easy", "saf+easy")
 ARCHIVE = "Parallel Workloads Archive: acknowledge its contributor"
 LIMITS = {
     "window": "One resource, no dependencies; greedy for the mean: add +guard24h where somebody must not wait for long. A log "
@@ -105,18 +107,28 @@ def trained(m: Member, logs: Path, out: Path, kept: bool) -> dict[str, Any]:
     return json.loads(done.read_text())
 
 
-def windows(members: Sequence[Member], logs: Path, out: Path) -> dict[str, list[str]]:
-    """Judge policies of windows on the last 30 % of logs: by log, the change of each against fcfs+easy."""
-    rows, names = {}, [str(out / m.name) for m in members]
+def windows(members: Sequence[Member], logs: Path, out: Path) -> dict[str, dict[str, str]]:
+    """Judge policies of windows on the last 30 % of logs: by log, the change of each against fcfs+easy, and the longest waits of
+    those that are made for its machine."""
+    rows = {}
     for log in dict.fromkeys((*(m.log for m in members), *OTHERS)):
         print(f"zoo: judging on {log}", file=sys.stderr, flush=True)
         later = split(first(read_log(logs, log), 80_000), SEEN)[1]
-        c = compare(later, [REFERENCE, "sjf+easy", "saf+easy", *names], replicas=SHAKES, seed=SEED)
-        effects = [c.change(p) for p in range(1, len(c.policies))]
-        waits = [c.waits(p)[0] for p in range(3, len(c.policies))]
-        cells = [e.text() + " !" * c.claimed[p] for p, e in enumerate(effects, 1)]
-        rows[log] = [log, *cells, " / ".join(f"{x:.1f}" for x in waits)]
+        able = {m.name: str(out / m.name) for m in members if _fits(out / m.name, later)}
+        c = compare(later, [REFERENCE, *RULES, *able.values()], replicas=SHAKES, seed=SEED)
+        names, waits = [*RULES, *able], [f"{c.waits(p)[0]:.1f}" for p in range(len(RULES) + 1, len(c.policies))]
+        rows[log] = {n: c.change(p).text() + " !" * c.claimed[p] for p, n in enumerate(names, 1)}
+        rows[log]["waits"] = " / ".join(dict(zip(able, waits, strict=True)).get(m.name, "–") for m in members)
     return rows
+
+
+def _fits(folder: Path, log: Workload) -> bool:
+    """Return whether a policy may decide on this log's machine: SEM's and DRAS's networks are made for one size."""
+    try:
+        load(folder).check(log.cluster)
+    except InputError:
+        return False
+    return True
 
 
 def jobsets(m: Member, at: Member, out: Path) -> tuple[str, Effect]:
@@ -150,11 +162,11 @@ def main() -> None:
     matrix = windows(on_logs, asked.logs, asked.out)
     groups = [[m for m in MEMBERS if m.system == s] for s in dict.fromkeys(m.system for m in MEMBERS if not m.log)]
     grids = [(m, at, *jobsets(m, at, asked.out)) for group in groups for m in group for at in group]
-    results = {m.name: matrix[m.log][3 + k] + f" against {REFERENCE} on later jobs of {m.log}" for k, m in enumerate(on_logs)}
+    results = {m.name: matrix[m.log][m.name] + f" against {REFERENCE} on later jobs of {m.log}" for m in on_logs}
     results |= {m.name: f"{e.text('+.1%')} against {rule} on {SETS} jobsets" for m, at, rule, e in grids if m is at}
     stamp = made("python -m benchmarks.zoo FOLDER")  # before the checkout has what is written now
     write(abouts, results, asked.logs, asked.out, stamp)
-    page(on_logs, [*matrix.values()], grids, stamp)
+    page(on_logs, matrix, grids, stamp)
 
 
 def state_use(m: Member, logs: Path) -> str:
@@ -206,10 +218,13 @@ def write(abouts: dict[str, dict], results: dict[str, str], logs: Path, out: Pat
     _write_cards(stamp, cards)
 
 
-def page(on_logs: list[Member], matrix: list[list[str]], grids: list[tuple[Member, Member, str, Effect]], stamp: str) -> None:
+def page(
+    on_logs: list[Member], matrix: dict[str, dict[str, str]], grids: list[tuple[Member, Member, str, Effect]], stamp: str
+) -> None:
     """Write docs/zoo.md."""
-    names = [f"`zoo:{m.name}`" for m in on_logs]
-    heads = ["judged on the last 30 % of", "`sjf+easy`", "`saf+easy`", *names, "longest waits, times fcfs+easy's"]
+    columns = {n: f"`{n}`" for n in RULES} | {m.name: f"`zoo:{m.name}`" for m in on_logs}
+    heads = ["judged on the last 30 % of", *columns.values(), "longest waits, times fcfs+easy's"]
+    rows = [[log, *(x.get(n, "–") for n in columns), x["waits"]] for log, x in matrix.items()]
     grid = [[f"`zoo:{m.name}`", at.name, rule, e.text("+.1%")] for m, at, rule, e in grids]
     text = [
         "# The zoo: policies that come trained",
@@ -221,8 +236,9 @@ def page(on_logs: list[Member], matrix: list[list[str]], grids: list[tuple[Membe
         f"Change of the mean bounded slowdown in windows against {REFERENCE}: geometric mean, 95 % interval over blocks of "
         "time; `!` it may be claimed (Holm). Rules that learn nothing stand beside; a policy that was trained on a log has not "
         "seen its last 30 %. The last column: the longest wait of each policy of the zoo in the continuous "
-        "replay, in times that of the reference.",
-        "\n".join(table(heads, matrix)),
+        "replay, in times that of the reference. –: its network is made for a machine of another size (SEM, DRAS). Names that "
+        "end in `-paper` are agents as published, trained at the paper's size: to probe and to go on from.",
+        "\n".join(table(heads, rows)),
         "## Worlds of rows",
         f"{SETS} jobsets that none has seen, of the jobs that a policy was trained on and of others of its kind, against "
         "the rule that is best there in hindsight.",
