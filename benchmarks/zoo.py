@@ -108,8 +108,8 @@ def trained(m: Member, logs: Path, out: Path, kept: bool) -> dict[str, Any]:
 
 
 def windows(members: Sequence[Member], logs: Path, out: Path) -> dict[str, dict[str, str]]:
-    """Judge policies of windows on the last 30 % of logs: by log, the change of each against fcfs+easy, and the longest waits of
-    those that are made for its machine."""
+    """Judge policies of windows on the last 30 % of logs: by log, the change of each against fcfs+easy, and longest waits; of those
+    that are made for its machine."""
     rows = {}
     for log in dict.fromkeys((*(m.log for m in members), *OTHERS)):
         print(f"zoo: judging on {log}", file=sys.stderr, flush=True)
