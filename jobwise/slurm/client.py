@@ -252,6 +252,10 @@ class Slurm:
         """The nodes there are, by name. Raises SlurmError."""
         return nodes_of(self.run("sinfo", "-N", "-h", "-o", "%N|%C|%T|%f|%P"))
 
+    def ranks(self, count: int) -> list[str]:
+        """Return the words before a command that start it as so many MPI ranks, on all nodes of its job."""
+        return ["srun", f"--ntasks={count}"]
+
     def anywhere(self, id: int) -> None:
         """A job that waits for a node may run on any."""
         self.run("scontrol", "update", f"JobId={id}", "ReqNodeList=")
@@ -294,6 +298,7 @@ class Slurm:
         *,
         name: str,
         cores: int = 1,
+        ranks: int = 0,
         minutes: float | None = None,
         memory_mb: float = 0.0,
         gpus: int = 0,
@@ -305,12 +310,16 @@ class Slurm:
         more: Sequence[str] = (),
     ) -> int:
         """Submit a batch script, to start after the jobs `after` have ended well; its job id. `node`: it runs there.
-        `more`: further options of `sbatch`. Raises SlurmError."""
-        command = ["sbatch", "--parsable", f"--job-name={name}", "--nodes=1", "--ntasks=1", f"--cpus-per-task={cores}"]
-        command += [f"--output={output}"]
+        `ranks`: of MPI, on as many nodes as Slurm gives them; 0: a command on one node. `more`: further options of `sbatch`.
+        Raises SlurmError."""
+        each = math.ceil(cores / max(ranks, 1))
+        command = ["sbatch", "--parsable", f"--job-name={name}", *([] if ranks else ["--nodes=1"])]
+        command += [f"--ntasks={max(ranks, 1)}", f"--cpus-per-task={each}", f"--output={output}"]
         command += [f"--time={math.ceil(minutes)}"] if minutes else []
-        command += [f"--mem={max(int(memory_mb / 1.048576), 1)}M"] if memory_mb > 0 else []
-        command += [f"--gres=gpu:{gpus}"] if gpus else []
+        mib, least = memory_mb / 1.048576, max(ranks, 1) * each
+        per_core = f"--mem-per-cpu={max(math.ceil(mib / least), 1)}M"  # --mem is of each node
+        command += [per_core if ranks else f"--mem={max(int(mib), 1)}M"] if memory_mb > 0 else []
+        command += [f"--gpus={gpus}" if ranks else f"--gres=gpu:{gpus}"] if gpus else []
         command += [f"--dependency=afterok:{':'.join(map(str, after))}", "--kill-on-invalid-dep=yes"] if after else []
         command += [f"--nice={nice}"] if nice else []
         command += [f"--chdir={folder}"] if folder else []

@@ -171,8 +171,9 @@ class Following:
         names = self._machine.cluster.resources
         self._add([(flow, x.units(names), x.seconds) for row, flow, x, _ in new if row >= len(self.tasks)])
         for row, flow, x, is_first in new:
-            if x.cores > largest:
-                raise InputError(f"task {x.key} needs {x.cores} cores; a node has at most {largest}")
+            widest = x.cores if self._machine.names else x.widest()
+            if widest > largest:
+                raise InputError(f"task {x.key} needs {widest} cores of one node; a node has at most {largest}")
             if any(n > most for n, most in zip(x.units(names), self._machine.cluster.total.tolist(), strict=True)):
                 raise InputError(f"task {x.key} needs more than there is: {x.memory:,.0f} MB of memory, {x.gpus} GPUs")
             if is_first:
@@ -215,6 +216,7 @@ class Following:
         else:
             how |= self.ask(i)
         words, files = (asked.words(), asked.redirections()) if asked else (self.command(i), "")
+        words = [*self.manager.ranks(asked.ranks), *words] if asked and asked.ranks else words
         text = script(self.folder, name, words, files)
         try:
             t.id = self.manager.submit(text, name=name, **how, **there)

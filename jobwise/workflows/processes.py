@@ -96,6 +96,10 @@ class LocalProcesses:
         """(cores, cores of the largest node): there is one node."""
         return self.size, self.size
 
+    def ranks(self, count: int) -> list[str]:
+        """Return the words before a command that start it as so many MPI ranks."""
+        return ["mpirun", "-n", str(count)]
+
     def pools(self) -> dict[str, int]:
         """Return its memory, where it is counted, and its GPUs."""
         return {k: int(v) for k, v in {"memory": self.memory, "gpus": self.gpus}.items() if v}

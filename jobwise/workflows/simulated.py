@@ -32,6 +32,9 @@ class ResourceManager(Protocol):
     def pools(self) -> dict[str, int]:
         """Return what it counts beside cores, over all nodes: `memory` (MB), `gpus`."""
 
+    def ranks(self, count: int) -> list[str]:
+        """Return the words before a command that start it as so many MPI ranks."""
+
     def jobs(self) -> list[SlurmJob]:
         """Jobs that wait, run, or have ended."""
 
@@ -90,6 +93,10 @@ class Simulated:
     def pools(self) -> dict[str, int]:
         """Return what is counted beside cores."""
         return dict(self.shared)
+
+    def ranks(self, count: int) -> list[str]:
+        """Return no words: commands are not run."""
+        return []
 
     def _left(self) -> dict[str, float]:
         """Return the free amount of each resource."""

@@ -668,13 +668,49 @@ def test_own_commands_on_slurm(slurm, tmp_path, capsys, kind):
     assert sum("TimeLimit=00:02:00" in x for x in jobs) == (12 if kind == "cwl" else 1)
 
 
+MPI = """cwlVersion: v1.2
+$namespaces: {cwltool: "http://commonwl.org/cwltool#"}
+class: Workflow
+inputs: []
+outputs: {where: {type: File, outputSource: wide/where}}
+steps:
+  wide:
+    in: []
+    out: [where]
+    run:
+      class: CommandLineTool
+      requirements: {"cwltool:MPIRequirement": {processes: 12}, ResourceRequirement: {ramMin: 1200}}
+      baseCommand: [printenv, SLURMD_NODENAME]
+      inputs: []
+      stdout: where.txt
+      outputs: {where: {type: stdout}}
+"""
+
+
+@pytest.mark.slurm
+def test_ranks_of_one_task_on_several_nodes(slurm, tmp_path, capsys):
+    """A task of twelve MPI ranks on nodes of eight cores: one job, all ranks run, on two nodes; refused where nodes are chosen."""
+    (tmp_path / "wide.cwl").write_text(MPI)
+    tmp_path.chmod(0o755)
+    words = ["mars", "run", str(tmp_path / "wide.cwl"), "--executor", "slurm", "--poll", "0.2", "--json"]
+    assert run([*words, "--state", str(tmp_path / "s")]) == 0
+    where = tmp_path / "s" / "engine0" / "outputs" / "where.txt"
+    assert len(where.read_text().split()) == 12 and len(set(where.read_text().split())) == 2
+    capsys.readouterr()
+    assert run([*words, "--state", str(tmp_path / "n"), "-p", "fcfs+learned"]) == 2
+    assert "needs 12 cores of one node; a node has at most 8" in capsys.readouterr().err
+
+
 @pytest.mark.slurm
 def test_gpus_and_limits_are_options_of_sbatch(tmp_path, monkeypatch):
     """A program in place of sbatch prints what it is called with; refusals for good are told from silence."""
     monkeypatch.setenv("PATH", programs(tmp_path / "bin", tmp_path, sbatch=f'echo "$@" > {tmp_path}/words; echo 7'))
     assert Slurm().submit("#!/bin/sh\n", name="n", cores=2, gpus=3, minutes=61 / 60, memory_mb=104.8576, more=["--qos=x"]) == 7
     words = (tmp_path / "words").read_text().split()
-    assert {"--gres=gpu:3", "--time=2", "--mem=100M", "--cpus-per-task=2", "--qos=x"} <= set(words)
+    assert {"--gres=gpu:3", "--time=2", "--mem=100M", "--cpus-per-task=2", "--qos=x", "--nodes=1", "--ntasks=1"} <= set(words)
+    assert Slurm().submit("#!/bin/sh\n", name="n", cores=12, ranks=6, gpus=3, memory_mb=1258.2912) == 7
+    words = set((tmp_path / "words").read_text().split())
+    assert {"--ntasks=6", "--cpus-per-task=2", "--mem-per-cpu=100M", "--gpus=3"} <= words and "--nodes=1" not in words
     for k, (said, kind) in enumerate(
         (
             ("Batch job submission failed: Invalid account", Refused),

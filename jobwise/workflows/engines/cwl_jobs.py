@@ -105,7 +105,7 @@ class CwlJob(CommandLineJob):
         task = Asked(
             key=folder.name,
             step=folder.name.rsplit("-", 1)[0],
-            command=[*self._mpi(), *command],
+            command=command,
             folder=self.outdir,
             input=self._staged(self.stdin) if self.stdin else "",
             output=str(Path(self.outdir) / self.stdout) if self.stdout else "",
@@ -114,6 +114,7 @@ class CwlJob(CommandLineJob):
             cores=max(math.ceil(resources["cores"]), self.mpi_procs or 1),
             memory=math.ceil(resources["ram"]) * MIB if {"ramMin", "ramMax"} & set(named) else 0.0,
             gpus=gpus,
+            ranks=self.mpi_procs or 0,
             seconds=float(self.timelimit or 0),
             prepare=self._prepare,
             is_success=lambda code: self._status(code) == "success",
@@ -135,13 +136,6 @@ class CwlJob(CommandLineJob):
         own = self.context.copy()
         own.outdir = self.outdir
         return self.make_path_mapper(self.generatefiles["listing"], self.builder.outdir, own, False)
-
-    def _mpi(self) -> list[str]:
-        """The words before the command of an MPI program."""
-        if not self.mpi_procs:
-            return []
-        launcher = self.context.mpi_config
-        return [launcher.runner, launcher.nproc_flag, str(self.mpi_procs), *launcher.extra_flags]
 
     def _staged(self, path: str) -> str:
         file = self.pathmapper.reversemap(path)

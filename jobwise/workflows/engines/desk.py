@@ -67,6 +67,7 @@ class Asked:
     cores: int = 1
     memory: float = 0.0
     gpus: int = 0
+    ranks: int = 0  # of MPI: its manager starts the command so often, where need be on several nodes; 0: once, without MPI
     seconds: float = 0.0
     retries: int = 0
     options: tuple[str, ...] = ()  # further ones of sbatch
@@ -90,7 +91,11 @@ class Asked:
 
     def requests(self) -> dict[str, Any]:
         """Return its requests beside its cores: see `requests`."""
-        return requests(self.memory, self.gpus, self.seconds)
+        return requests(self.memory, self.gpus, self.seconds) | ({"ranks": self.ranks} if self.ranks else {})
+
+    def widest(self) -> int:
+        """Return the cores that must be on one node."""
+        return math.ceil(self.cores / self.ranks) if self.ranks else self.cores
 
 
 class Desk:
