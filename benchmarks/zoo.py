@@ -233,8 +233,8 @@ def page(
         "scheduler by the name `zoo:NAME` (`jobwise compare LOG -p fcfs+easy -p zoo:sdsc-sp2`), needs no PyTorch, and is an "
         "example, not a recommendation: what we recommend is [`jobwise`](systems/promise.md).",
         "## Trained on one log, judged on others",
-        f"Change of the mean bounded slowdown in windows against {REFERENCE}: geometric mean, 95 % interval over blocks of "
-        "time; `!` it may be claimed (Holm). Rules that learn nothing stand beside; a policy that was trained on a log has not "
+        f"Change of the bounded slowdown against {REFERENCE} in a typical block of the continuous replay, as `jobwise compare` "
+        "prints it: 95 % interval over blocks of time; `!` it may be claimed (Holm). Rules that learn nothing stand beside; a policy that was trained on a log has not "
         "seen its last 30 %. The last column: the longest wait of each policy of the zoo in the continuous "
         "replay, in times that of the reference. –: its network is made for a machine of another size (SEM, DRAS). Names that "
         "end in `-paper` are agents as published, trained at the paper's size: to probe and to go on from.",

@@ -33,19 +33,19 @@ class Machine:
         ]
         units[0] = max(int(round(manager.cores()[0] * (1.0 + ahead))), 1)
         self.cluster = Cluster(np.array([units], np.int64), asked.resources)
-        if len(units) > 1 and not takes(policy, self.cluster):
-            self.cluster = pool(units[0])
-        if not takes(policy, self.cluster):
-            every = manager.nodes()
-            if not every:
-                policy.check(self.cluster)
-            self.names = [n.name for n in every]
-            kinds = sorted({n.kind for n in every})
-            classes = np.array([kinds.index(n.kind) for n in every]) if kinds != [""] else None
-            self.cluster = Cluster(np.array([[n.cores] for n in every], np.int64), ("cores",), classes=classes)
-            if self.cluster.is_pool:
-                raise InputError(f"policy {policy.name}: there is one node, {every[0].name}: nothing to choose from")
-            policy.check(self.cluster)
+        if takes(policy, pool(units[0])):
+            self.cluster = self.cluster if takes(policy, self.cluster) else pool(units[0])
+            return
+        every = manager.nodes()
+        kinds = sorted({n.kind for n in every})
+        classes = np.array([kinds.index(n.kind) for n in every]) if kinds != [""] else None
+        placed = Cluster(np.array([[n.cores] for n in every], np.int64), ("cores",), classes=classes) if every else pool(units[0])
+        if takes(policy, self.cluster) and not takes(policy, placed):
+            return  # it counts all resources, in a pool
+        if every and placed.is_pool:
+            raise InputError(f"policy {policy.name}: there is one node, {every[0].name}: nothing to choose from")
+        policy.check(placed)
+        self.names, self.cluster = [n.name for n in every], placed
 
     def row(self, name: str) -> int:
         """The node of this name; -1: none, or a pool."""
