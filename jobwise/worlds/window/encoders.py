@@ -39,6 +39,9 @@ def make(name: str, cluster: Cluster, jobs: np.ndarray | None = None, window: in
 def load(metadata: dict, cluster: Cluster) -> Encoder:
     """The encoder of a policy file again, for the machine it now meets. Raises InputError where it cannot be."""
     try:
+        if (nodes := metadata["nodes"]) and nodes != cluster.processors:
+            here = f"this machine has {cluster.processors:,}"
+            raise InputError(f"encoder {metadata['name']} was made for {nodes:,} processors; {here}")
         encoder = make(metadata["name"], cluster, None, metadata["window"], **metadata["settings"])
     except (TypeError, AttributeError, OverflowError, ValueError) as error:
         raise (
@@ -47,8 +50,6 @@ def load(metadata: dict, cluster: Cluster) -> Encoder:
     what = f"encoder {encoder.name}"
     if encoder.version != metadata["version"]:
         raise InputError(f"{what} is version {encoder.version} here; the policy was trained with version {metadata['version']}")
-    if metadata["nodes"] and metadata["nodes"] != cluster.processors:
-        raise InputError(f"{what} was made for {metadata['nodes']:,} processors; this machine has {cluster.processors:,}")
     if list(encoder.shape) != list(metadata["shape"]):
         raise InputError(f"{what} gives {list(encoder.shape)} here; the policy was trained with {metadata['shape']}")
     if encoder.name not in ("rls", "mars"):  # the others' numbers follow from the settings and the machine
