@@ -108,8 +108,8 @@ def trained(m: Member, logs: Path, out: Path, kept: bool) -> dict[str, Any]:
 
 
 def windows(members: Sequence[Member], logs: Path, out: Path) -> dict[str, dict[str, str]]:
-    """Judge policies of windows on the last 30 % of logs: by log, the change of each against fcfs+easy, and longest waits; of those
-    that are made for its machine."""
+    """Judge policies of windows on the last 30 % of logs: by log, the change of each against fcfs+easy, and longest waits,
+    of those that are made for its machine."""
     rows = {}
     for log in dict.fromkeys((*(m.log for m in members), *OTHERS)):
         print(f"zoo: judging on {log}", file=sys.stderr, flush=True)
@@ -234,7 +234,8 @@ def page(
         "example, not a recommendation: what we recommend is [`jobwise`](systems/promise.md).",
         "## Trained on one log, judged on others",
         f"Change of the bounded slowdown against {REFERENCE} in a typical block of the continuous replay, as `jobwise compare` "
-        "prints it: 95 % interval over blocks of time; `!` it may be claimed (Holm). Rules that learn nothing stand beside; a policy that was trained on a log has not "
+        "prints it: 95 % interval over blocks of time; `!` it may be claimed (Holm). Rules that "
+        "learn nothing stand beside; a policy that was trained on a log has not "
         "seen its last 30 %. The last column: the longest wait of each policy of the zoo in the continuous "
         "replay, in times that of the reference. –: its network is made for a machine of another size (SEM, DRAS). Names that "
         "end in `-paper` are agents as published, trained at the paper's size: to probe and to go on from.",

@@ -39,7 +39,8 @@ class Machine:
         every = manager.nodes()
         kinds = sorted({n.kind for n in every})
         classes = np.array([kinds.index(n.kind) for n in every]) if kinds != [""] else None
-        placed = Cluster(np.array([[n.cores] for n in every], np.int64), ("cores",), classes=classes) if every else pool(units[0])
+        cores = np.array([[n.cores] for n in every], np.int64)
+        placed = Cluster(cores, ("cores",), classes=classes) if every else pool(units[0])
         if takes(policy, self.cluster) and not takes(policy, placed):
             return  # it counts all resources, in a pool
         if every and placed.is_pool:
