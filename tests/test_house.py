@@ -316,7 +316,7 @@ LINES = {  # most lines of a package; raised only by a commit whose message says
     "streaming": 350,
     "systems": 1640,
     "telemetry": 1000,
-    "workflows": 2305,
+    "workflows": 2315,
     "workloads": 4690,
     "worlds": 7745,
 }

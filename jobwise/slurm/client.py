@@ -253,7 +253,7 @@ class Slurm:
         return nodes_of(self.run("sinfo", "-N", "-h", "-o", "%N|%C|%T|%f|%P"))
 
     def ranks(self, count: int) -> list[str]:
-        """Return the words before a command that start it as so many MPI ranks, on all nodes of its job."""
+        """Return the words before a command that start it as `count` MPI ranks, on all nodes of its job."""
         return ["srun", f"--ntasks={count}"]
 
     def anywhere(self, id: int) -> None:

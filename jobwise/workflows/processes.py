@@ -97,7 +97,7 @@ class LocalProcesses:
         return self.size, self.size
 
     def ranks(self, count: int) -> list[str]:
-        """Return the words before a command that start it as so many MPI ranks."""
+        """Return the words before a command that start it as `count` MPI ranks."""
         return ["mpirun", "-n", str(count)]
 
     def pools(self) -> dict[str, int]:

@@ -33,7 +33,7 @@ class ResourceManager(Protocol):
         """Return what it counts beside cores, over all nodes: `memory` (MB), `gpus`."""
 
     def ranks(self, count: int) -> list[str]:
-        """Return the words before a command that start it as so many MPI ranks."""
+        """Return the words before a command that start it as `count` MPI ranks."""
 
     def jobs(self) -> list[SlurmJob]:
         """Jobs that wait, run, or have ended."""
