@@ -12,7 +12,7 @@ import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.telemetry.table import Telemetry, seconds, table
-from jobwise.workloads.swf import read_bytes
+from jobwise.workloads.opened import read_bytes
 
 TIMES = ("time", "timestamp", "timestamp [ms]", "timestamp_anon", "date", "datetime", "ts")
 NODES = ("node", "host", "hostname", "instance", "id", "container_ip", "machine", "vm")

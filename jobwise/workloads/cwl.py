@@ -19,7 +19,7 @@ import numpy as np
 
 from jobwise.errors import InputError, in_a_line, shown, unknown
 from jobwise.sim.dag import graph
-from jobwise.workloads.swf import read_text
+from jobwise.workloads.opened import read_text
 from jobwise.workloads.workflows import MOST_EDGES, MOST_TASKS, Workflow, workflow
 
 MOST_IMPORTS = 100  # of one document, those of what it imports among them

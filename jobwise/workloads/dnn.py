@@ -22,7 +22,7 @@ from jobwise.sim.random import GOLDEN, Seed, mix
 from jobwise.sim.topology import EFFICIENCY, PEAK, gpu_racks
 from jobwise.workload import Workload, workload
 from jobwise.workloads.gpu import MOST_BYTES, number, table
-from jobwise.workloads.swf import read_bytes
+from jobwise.workloads.opened import read_bytes
 
 MINIBATCHES = (32, 64, 128, 256, 512)
 CELL = 512.0  # TFLOP: vgg-vd-19, 256 images, 1,000 minibatches on a P100 are ten rows (the paper's appendix A)

@@ -21,7 +21,7 @@ from jobwise.cluster import Affinity, Cluster, Slowdown, nodes
 from jobwise.errors import InputError, shown
 from jobwise.jobs import COMPUTE, NETWORK
 from jobwise.workload import Workload, workload
-from jobwise.workloads.swf import read_bytes
+from jobwise.workloads.opened import read_bytes
 
 PHILLY = "philly_2017.csv.gz"
 ALIBABA = "alibaba_2023/openb_pod_list_default.csv.gz"

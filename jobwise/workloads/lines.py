@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jobwise.errors import InputError
-from jobwise.workloads.swf import read_text
+from jobwise.workloads.opened import read_text
 from jobwise.workloads.workflows import MOST_TASKS, Workflow, workflow
 
 KEYS = ("cores", "memory", "gpus", "minutes", "seconds")

@@ -21,7 +21,7 @@ from jobwise.errors import InputError, unknown
 from jobwise.jobs import COMPUTE, NETWORK
 from jobwise.workload import Workload, workload
 from jobwise.workloads.gpu import CPUS_PER_GPU, MOST_BYTES, gavel_files, number, table
-from jobwise.workloads.swf import read_bytes
+from jobwise.workloads.opened import read_bytes
 
 POINTS = 21  # degrees of spread that a profile is kept at
 SHIPPED = {"v100": Path(__file__).parent / "locality_v100.csv"}

@@ -17,6 +17,7 @@ from jobwise.cluster import Cluster, pool
 from jobwise.errors import InputError
 from jobwise.workload import Workload
 from jobwise.workloads import alcf, dnn, gpu, parquet, sacct, swf
+from jobwise.workloads.opened import read_text
 
 GROUP = "jobwise.readers"
 
@@ -33,7 +34,7 @@ class LogFile:
     @cached_property
     def text(self) -> str:
         """The whole file as text, decompressed. Raises InputError for a binary one."""
-        return swf.read_text(self.source)
+        return read_text(self.source)
 
     @property
     def line(self) -> str:

@@ -15,7 +15,8 @@ from jobwise.cluster import pool
 from jobwise.errors import InputError
 from jobwise.workload import Workload
 from jobwise.workloads.accounting import FREE, Accounting, forgiving, left_out, names_of, read
-from jobwise.workloads.swf import COLUMNS, from_table, read_text
+from jobwise.workloads.opened import read_text
+from jobwise.workloads.swf import COLUMNS, from_table
 
 FIELDS = "JobIDRaw,JobID,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw"
 FIELDS += ",NNodes,NCPUS,ReqCPUS,AllocTRES"

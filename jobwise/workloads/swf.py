@@ -7,9 +7,7 @@ import io
 import lzma
 import math
 import re
-import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +16,7 @@ from jobwise.errors import InputError
 from jobwise.jobs import blank_jobs, truth_dtype
 from jobwise.workload import Workload
 from jobwise.workloads import foreign
+from jobwise.workloads.opened import read_text
 
 COLUMNS = [
     "job",
@@ -41,57 +40,10 @@ COLUMNS = [
 ]
 _LARGEST = 2.0**53  # beyond it a float no longer holds every whole number
 _IDENTIFIERS = ("user", "group", "app", "queue", "partition")
-MOST_BYTES = 2 << 30  # of a decompressed file
 READING = (
     "Processors = requested if > 0, else allocated; walltime = requested time if > 0, else run time.",
     "Partitions, memory, node boundaries, dependencies and reservations are not replayed.",
 )
-
-
-def read_bytes(path: str | Path, most: int | None = None) -> bytes:
-    """The content of a file, `-` for standard input, decompressed (.gz, .xz by content). Raises InputError, also where it
-    would hold more than `most` bytes (default: MOST_BYTES)."""
-    name = str(path)
-    try:
-        data = sys.stdin.buffer.read() if name == "-" else Path(path).read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"{name}: there is no such file") from None
-    except IsADirectoryError:
-        raise InputError(f"{name}: is a folder; a file is expected") from None
-    except OSError as error:
-        raise InputError(f"{name}: cannot be read: {error.strerror or error}") from None
-    try:
-        if data[:2] == b"\x1f\x8b":
-            data = _unpacked(gzip.open, data, name, most or MOST_BYTES)
-        elif data[:6] == b"\xfd7zXZ\x00":
-            data = _unpacked(lzma.open, data, name, most or MOST_BYTES)
-    except InputError:
-        raise
-    except (OSError, EOFError, lzma.LZMAError, ValueError) as error:
-        raise InputError(f"{name}: damaged compressed file ({error}); unpack it by hand or fetch it again") from None
-    except Exception as error:  # zlib.error is not an OSError
-        raise InputError(f"{name}: damaged compressed file ({error}); unpack it by hand or fetch it again") from None
-    return data
-
-
-def _unpacked(opened: Any, data: bytes, name: str, most: int) -> bytes:
-    """All of a compressed file, at most `most` bytes of it. Raises InputError for more: it may be a bomb."""
-    with opened(io.BytesIO(data)) as file:
-        data = file.read(most + 1)
-    if len(data) > most:
-        raise InputError(f"{name}: holds more than {most >> 20:,} MiB; if you trust it, unpack it by hand")
-    return data
-
-
-def read_text(path: str | Path) -> str:
-    """Return what `read_bytes` reads as text: UTF-8 or Latin-1; binary content is refused."""
-    data = read_bytes(path)
-    if b"\x00" in data[:65536]:
-        raise InputError(f"{path}: looks like a binary file; a text file is expected")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return data.decode("latin-1")
 
 
 def read_swf(path: str | Path, *, procs: str = "requested", status: set[int] | None = None) -> Workload:

@@ -18,7 +18,7 @@ import numpy as np
 
 from jobwise.errors import InputError, in_a_line, shown
 from jobwise.sim.dag import graph
-from jobwise.workloads.swf import read_text
+from jobwise.workloads.opened import read_text
 from jobwise.workloads.workflows import MOST_EDGES, MOST_TASKS, Workflow, workflow
 
 READING = ("Tasks that do not say how long they take take 1 s; scatters without a count run once.",)

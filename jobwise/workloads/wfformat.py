@@ -16,7 +16,7 @@ from typing import Any
 
 from jobwise.errors import InputError
 from jobwise.workloads import foreign
-from jobwise.workloads.swf import read_bytes
+from jobwise.workloads.opened import read_bytes
 from jobwise.workloads.workflows import Workflow, workflow
 
 VERSIONS = ("1.2", "1.3", "1.4", "1.5")
