@@ -76,7 +76,7 @@ class Chaos:
         self.chaos, self.bin, self.state = base / "chaos", base / "bin", base / "state"
         for folder in (self.chaos, self.bin, self.state):
             folder.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(self.state)], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", str(self.state)], check=True)
         for name in COMMANDS:
             more = f'if [ -z "$1" ]; then tee -a {self.chaos}/writes | /usr/bin/{name}; exit; fi' if name == "scontrol" else ""
             script = WRAPPER.replace("CHAOS", str(self.chaos)).replace("NAME", name).replace("MORE", more)
