@@ -17,7 +17,7 @@ from test_swf import line, text
 from jobwise.cli import run
 from jobwise.errors import InputError, plain
 from jobwise.policies.names import load
-from jobwise.workloads import catalogue
+from jobwise.workloads import catalogue, opened
 
 NASTY = [
     'x" onload="alert(1)',
