@@ -12,10 +12,10 @@ import pytest
 
 from jobwise.cli.main import run as cli
 from jobwise.errors import InputError
-from jobwise.slurm.read import documents
 from jobwise.slurm.read.asks import OPTIONS, OTHERS
 from jobwise.slurm.read.requests import by_line, options
 from jobwise.slurm.read.site import read as read_site
+from jobwise.workloads import slurm_json
 from jobwise.workloads.accounting import forgiving, left_out, read
 from jobwise.workloads.sacct import elapsed, from_text, gpus_in, queued, ran, read_sacct, times
 
@@ -134,8 +134,8 @@ def test_numbers_as_24_11_writes_them():
         "c": ["X", "Y"],
     }
     row |= {"d": {"set": False, "infinite": False, "number": 0}}
-    assert [documents.at(row, k) for k in "abcde"] == ["5", "UNLIMITED", "X", "", ""]
-    assert documents.objects_of(json.dumps({"jobs": [row]}), "x", "jobs") == [row]
+    assert [slurm_json.at(row, k) for k in "abcde"] == ["5", "UNLIMITED", "X", "", ""]
+    assert slurm_json.objects_of(json.dumps({"jobs": [row]}), "x", "jobs") == [row]
 
 
 def test_a_folder_of_two_clusters_gets_one_line(tmp_path):

@@ -23,6 +23,7 @@ from jobwise.slurm.read.text import amount, config, limited, nodes, records, sai
 from jobwise.slurm.read.tree import has_tree, with_switches
 from jobwise.slurm.read.unsimulated import UNSIMULATED
 from jobwise.workload import Workload
+from jobwise.workloads import slurm_json
 from jobwise.workloads.accounting import Accounting, forgiving
 from jobwise.workloads.accounting import read as accounts
 from jobwise.workloads.sacct import is_sacct, times
@@ -166,7 +167,7 @@ def _read(folder: Path, accounting: Accounting | None) -> Workload:
 
 USAGE = "sshare_start"  # `sshare -a -P -o Account,User,RawUsage` at the begin of the record
 AS_JSON = {  # Slurm's JSON serves where the text is missing: who reads it
-    "sacct": documents.accounting,
+    "sacct": slurm_json.accounting,
     "scontrol_node": documents.nodes,
     "scontrol_partition": documents.partitions,
 }
