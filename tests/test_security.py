@@ -98,7 +98,7 @@ def test_sacct_users_are_names_and_text(tmp_path, capsys):
 
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
 def test_a_bomb_is_one_line(pack, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(opened, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(opened, "MOST_STREAMED", 1 << 20)
     path = tmp_path / "bomb.swf.gz"
     path.write_bytes(pack(b" " * (1 << 21)))
     assert run(["simulate", str(path)]) == 2

@@ -11,12 +11,15 @@ from inspect import Parameter, signature
 from typing import Annotated, Any, cast, get_type_hints
 
 from jobwise.cli.options import (
+    Columns,
     EndAtLimit,
     Executor,
+    Fields,
     Force,
     Jobs,
     Json,
     Load,
+    OfCluster,
     Procs,
     Racks,
     Restartable,
@@ -41,6 +44,20 @@ class LogPart:
     def whole(self) -> bool:
         """True where the log is taken as it is."""
         return self.procs is None and self.jobs is None and self.load is None
+
+
+@dataclass(frozen=True)
+class LogFormat:
+    """Format: what the file of a log does not tell."""
+
+    columns: Columns = None
+    fields: Fields = None
+    cluster: OfCluster = None
+
+    @property
+    def told(self) -> dict[str, str]:
+        """What is told of the file, by name."""
+        return {k: v for k, v in vars(self).items() if v}
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,12 @@ Procs = Annotated[
 ]
 Jobs = Annotated[Optional[int], typer.Option("--jobs", min=1, help="Only the first N jobs.")]
 Load = Annotated[Optional[float], typer.Option("--load", help="Scale the gaps between submits to this offered load.")]
+Columns = Annotated[
+    Optional[str],
+    typer.Option("--columns", help="Of a table: submit=COLUMN,end=COLUMN,nodes=COLUMN, a TOML file, or a data set."),
+]
+Fields = Annotated[Optional[str], typer.Option("--fields", help="Names of the columns, where the file has none.")]
+OfCluster = Annotated[Optional[str], typer.Option("--cluster", help="Of several clusters in one log, this one's jobs.")]
 EndAtLimit = Annotated[bool, typer.Option("--end-at-limit", help="End jobs at their requested time.")]
 All = Annotated[bool, typer.Option("--all", help="Show all measures: windows, ranks, replicas.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
@@ -100,13 +106,20 @@ def racks_of(text: str):
 
 
 def open_log(
-    log: str, procs: int | None, jobs: int | None = None, load: float | None = None, on_nodes: bool = False, racks: str = ""
+    log: str,
+    procs: int | None,
+    jobs: int | None = None,
+    load: float | None = None,
+    on_nodes: bool = False,
+    racks: str = "",
+    told: dict[str, str] | None = None,
 ):
     """The workload a command was given: a file, standard input, or a name; cut and scaled as asked. `on_nodes`: for policies of
-    the world of slots, a pool's processors as equal nodes. `racks`: the GPU jobs of a log on this cluster."""
+    the world of slots, a pool's processors as equal nodes. `racks`: the GPU jobs of a log on this cluster. `told`: what the
+    file does not tell (`LogFormat.told`)."""
     machine = racks_of(racks) if racks else None
     with progress(f"fetching {log}") as show:
-        w = read(log, procs, show, machine)
+        w = read(log, procs, show, machine, told)
     if jobs is not None and jobs < len(w):
         w = replace(first(w, jobs), dropped={f"{k} in the whole file": n for k, n in w.dropped.items()})
     if load is not None:

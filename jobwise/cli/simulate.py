@@ -10,7 +10,7 @@ import typer
 
 from jobwise import metrics
 from jobwise.cli import tables
-from jobwise.cli.groups import LogPart, Output, Replay, grouped
+from jobwise.cli.groups import LogFormat, LogPart, Output, Replay, grouped
 from jobwise.cli.options import Log, check_outputs, in_slots, noticed, open_log, overloaded, policy_option
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_json, print_table, say
@@ -40,6 +40,7 @@ def simulate(
         policy_option(help="ORDER[+BACKFILL][+PLACEMENT][+GUARD], or a run folder. [default: fcfs+easy]"),
     ] = None,
     part: LogPart = LogPart(),
+    form: LogFormat = LogFormat(),
     replaying: Replay = Replay(),
     files: OutputFiles = OutputFiles(),
     stream: Annotated[bool, typer.Option("--stream", help="Hold just jobs that wait or run: for Parquet of any size.")] = False,
@@ -62,7 +63,7 @@ def simulate(
     if stream:
         _streamed(log, chosen, part, replaying, files, output)
         return
-    w = open_log(log, part.procs, part.jobs, part.load, in_slots([chosen]), replaying.racks or "")
+    w = open_log(log, part.procs, part.jobs, part.load, in_slots([chosen]), replaying.racks or "", form.told)
     w = replaying.drawn(w)
     with progress(f"replaying {len(w):,} jobs") as show:
         settings: dict[str, Any] = {"kill_at_walltime": replaying.end_at_limit, "restart_cost_s": replaying.restart_cost}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from jobwise.cli import tables
-from jobwise.cli.groups import LogPart, grouped
+from jobwise.cli.groups import LogFormat, LogPart, grouped
 from jobwise.cli.options import (
     Force,
     Jobs,
@@ -42,13 +42,14 @@ if TYPE_CHECKING:
     from jobwise.workload import Workload
 
 
-def info(log: Log, procs: Procs = None, as_json: Json = False) -> None:
+@grouped
+def info(log: Log, procs: Procs = None, form: LogFormat = LogFormat(), as_json: Json = False) -> None:
     """What is in a log: counts, gaps, run times, sizes, load, quality of the users' estimates.
 
     Examples:
         jobwise trace info log.swf.gz
     """
-    w = open_log(log, procs)
+    w = open_log(log, procs, told=form.told)
     numbers, site = statistics(w), recorded(w)
     if as_json:
         about = {"workload": w.name, "dropped": w.dropped, "notes": w.notes, "statistics": numbers, "recorded": site}
@@ -97,6 +98,7 @@ def convert(
     log: Log,
     out: Annotated[str, typer.Argument(metavar="OUT", help="SWF file to write (.gz, .xz), .parquet, or '-'.")],
     part: LogPart = LogPart(),
+    form: LogFormat = LogFormat(),
     changes: LogChanges = LogChanges(),
     force: Force = False,
     seed: Seed = 0,
@@ -109,7 +111,7 @@ def convert(
     """
     c, split = changes, changes.split
     check_outputs(log, out, *(_rest(out) for _ in [split] if split is not None and out != "-"), force=force)
-    w = open_log(log, part.procs, part.jobs)
+    w = open_log(log, part.procs, part.jobs, told=form.told)
     if c.merge:
         w = transform.merge([w, *(open_log(m, None) for m in c.merge)])
     if c.begin is not None or c.end is not None:

@@ -178,9 +178,10 @@ def names_of(text: str) -> list[str]:
     return [n.strip() for n in text[:65536].split("\n", 1)[0].rstrip("\r").rstrip("|").split("|")]
 
 
-def read(text: str, where: str, only: Collection[str] | None = None) -> Accounting:
+def read(text: str, where: str, only: Collection[str] | None = None, skip: int = 0) -> Accounting:
     """The table of `sacct -P`: names, then rows, with | between columns. Texts of users may hold | and ends of lines. `only`:
-    the columns that are kept (all). A row that cannot be read is left out and counted."""
+    the columns that are kept (all); `skip`: lines of the file between the names and these rows. A row that cannot be read is
+    left out and counted."""
     first = text[:65536].split("\n", 1)[0]
     names = names_of(text)
     open_ended, odd, raw = first.rstrip("\r").endswith("|"), [], text.encode()
@@ -188,7 +189,7 @@ def read(text: str, where: str, only: Collection[str] | None = None) -> Accounti
     wanted = len(names) + open_ended
 
     def handle(row: csv.InvalidRow) -> str:
-        odd.append((row.number + 1, row.text.strip()))
+        odd.append((row.number + 1 + skip, row.text.strip()))
         return "skip"
 
     if not re.compile(rb"\S").search(raw, begin):
@@ -206,7 +207,7 @@ def read(text: str, where: str, only: Collection[str] | None = None) -> Accounti
     except pa.ArrowInvalid as error:
         raise InputError(f"{where}: cannot be read: {str(error).splitlines()[0][:200]}") from None
     trimmed = {n: pc.utf8_trim_whitespace(table.column(unique[i]).combine_chunks()) for i, n in kept.items()}
-    line = _lines(len(table), [n for n, _ in odd])
+    line = _lines(len(table), [n - skip for n, _ in odd]) + skip
     a, empty = Accounting(where, line, trimmed), np.ones(len(table), bool)
     for column in trimmed.values():
         if not empty.any():

@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 HEAD = 4096  # letters that are enough to know it by
+COLUMNS = "say what they mean: --columns submit=COLUMN,start=COLUMN,end=COLUMN,processors=COLUMN (docs/logs.md)"
 TABLE = "convert it to SWF, or add a reader (docs/add-a-workload.md)"
 
 
@@ -18,17 +19,21 @@ class ForeignLog(NamedTuple):
 
 
 KINDS = (
-    ForeignLog(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Z];[\w.\[\]-]+;", "a PBS or Torque accounting log", TABLE),
-    ForeignLog(r'"JOB_(?:FINISH|NEW|START)" "', "an LSF lsb.acct file", TABLE),
-    ForeignLog(r"(?:#.*\n)*[^:\s]+:[^:\s]+:\w+:\w+:[^:]*:\d+:", "a Grid Engine accounting file", TABLE),
-    ForeignLog(r'\s*\{[^{]*"jobs"\s*:\s*\[\s*\{[^}]*"(?:job_id|account|allocation_nodes)"', "Slurm's JSON (sacct or squeue)",
-         "put it into a folder as sacct.json, and read that: jobwise slurm site FOLDER"),
     ForeignLog(r'\s*\[\s*\{\s*"status"\s*:|\s*\[\s*\{[^}]*"attempts"', "Philly's cluster_job_log in JSON",
          "its table philly_*.csv of the trace's readers is read"),
     ForeignLog(r"task_id\thash\tnative_id", "a Nextflow trace", "export the workflow as WfFormat JSON (WfCommons)"),
-    ForeignLog(r"(?=.*\bgpu)[\w ]+(?:,[\w ]+){4,}\n", "a table of GPU jobs in columns that are not known", TABLE),
-    ForeignLog(r"[A-Za-z_][\w ]*(?:,[A-Za-z_][\w .]*){3,}\r?\n", "a CSV table in columns that are not known", TABLE),
+    ForeignLog(r"pod_id,workload_id,server_id", "Alibaba's GPU trace of 2026, which has neither submits nor starts",
+         "its spot trace (job_info_df) is read"),
+    ForeignLog(r"time,type,(?:collection|instance)_id|\d+,\d*,\d+,\d+,\d,", "Google's Borg events, not jobs", TABLE),
+    ForeignLog(r"\s*<\?xml", "XML", TABLE),
+    ForeignLog(r"\s*[{\[]", "JSON of no kind that is known (Slurm, Flux, HTCondor, OAR, Kueue, Batsim are)", TABLE),
+    ForeignLog(r"(?=.*\bgpu)[\w ]+(?:,[\w ]+){4,}\n", "a table of GPU jobs in columns that are not known", COLUMNS),
+    ForeignLog(r"[A-Za-z_\"][\w \"]*(?:[,;\t][A-Za-z_\"][\w .\"]*){3,}\r?\n", "a table in columns that are not known", COLUMNS),
 )  # fmt: skip
+UNKNOWN = (
+    "is in no format that jobwise knows (SWF, sacct, Slurm's JSON, PBS, LSF, Grid Engine, Flux, HTCondor, OAR, Kueue, Batsim, "
+    "tables); --columns says what the columns of a table mean"
+)
 
 
 def known(head: str) -> str:

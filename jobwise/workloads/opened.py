@@ -6,12 +6,16 @@ import gzip
 import io
 import lzma
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from jobwise.errors import InputError
 
-MOST_BYTES = 2 << 30  # of a decompressed file
+MOST_BYTES = 2 << 30  # of a decompressed file that is read as a whole
+MOST_STREAMED = 64 << 30  # of one that is read in blocks
+MOST_LINE = 64 << 20
+BLOCK = 16 << 20
 
 
 def read_bytes(path: str | Path, most: int | None = None) -> bytes:
@@ -54,6 +58,55 @@ def read_text(path: str | Path) -> str:
     data = read_bytes(path)
     if b"\x00" in data[:65536]:
         raise InputError(f"{path}: looks like a binary file; a text file is expected")
+    return decoded(data)
+
+
+def stream(source: str) -> BinaryIO:
+    """Open a file, `-` for standard input, decompressed (.gz, .xz by content), to be read part by part. Raises InputError."""
+    if source == "-":
+        return cast(BinaryIO, io.BytesIO(read_bytes(source)))
+    try:
+        with open(source, "rb") as file:
+            start = file.read(6)
+    except FileNotFoundError:
+        raise InputError(f"{source}: there is no such file") from None
+    except IsADirectoryError:
+        raise InputError(f"{source}: is a folder; a file is expected") from None
+    except OSError as error:
+        raise InputError(f"{source}: cannot be read: {error.strerror or error}") from None
+    if start[:2] == b"\x1f\x8b":
+        return cast(BinaryIO, gzip.open(source))
+    return cast(BinaryIO, lzma.open(source)) if start == b"\xfd7zXZ\x00" else open(source, "rb")
+
+
+def blocks(file: BinaryIO, source: str, size: int = BLOCK) -> Iterator[bytes]:
+    """Yield an open file in blocks of whole lines, about `size` bytes each. Raises InputError for a damaged one, for one that
+    holds more than MOST_STREAMED bytes, and for a line without end: it may be a bomb."""
+    rest, total = b"", 0
+    while True:
+        try:
+            data = file.read(size)
+        except Exception as error:  # zlib.error is not an OSError
+            raise InputError(f"{source}: damaged compressed file ({error}); unpack it by hand or fetch it again") from None
+        total += len(data)
+        if total > MOST_STREAMED:
+            raise InputError(f"{source}: holds more than {MOST_STREAMED >> 20:,} MiB; if you trust it, read it in parts")
+        if not data:
+            break
+        cut = data.rfind(b"\n") + 1
+        if not cut:
+            rest += data
+            if len(rest) > MOST_LINE:
+                raise InputError(f"{source}: holds a line of more than {MOST_LINE >> 20:,} MiB; a log of jobs is expected")
+            continue
+        yield rest + data[:cut]
+        rest = data[cut:]
+    if rest:
+        yield rest
+
+
+def decoded(data: bytes) -> str:
+    """Return the text of a block: UTF-8 or Latin-1."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:

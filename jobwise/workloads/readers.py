@@ -8,46 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 from jobwise import extensions
-from jobwise.cluster import Cluster, pool
+from jobwise.cluster import pool
 from jobwise.errors import InputError
 from jobwise.workload import Workload
-from jobwise.workloads import alcf, dnn, gpu, parquet, sacct, swf
-from jobwise.workloads.opened import read_text
+from jobwise.workloads import alcf, dnn, foreign, gpu, opened, parquet, sacct, swf, tables
+from jobwise.workloads.batch import batsim, condor, events, flux, kueue, lsf, oar, pbs, sge
+from jobwise.workloads.logfile import LogFile
 
 GROUP = "jobwise.readers"
-
-
-@dataclass(frozen=True)
-class LogFile:
-    """A file that a log is to be read from. `source`: its name, `-` for standard input; `procs`: processors of the machine, if
-    the user says so; `machine`: GPU racks that the jobs are for."""
-
-    source: str
-    procs: int | None = None
-    machine: Cluster | None = None
-
-    @cached_property
-    def text(self) -> str:
-        """The whole file as text, decompressed. Raises InputError for a binary one."""
-        return read_text(self.source)
-
-    @property
-    def line(self) -> str:
-        """The first line, at most 4,096 characters of it."""
-        return self.text[:4096].split("\n", 1)[0]
-
-    @property
-    def start(self) -> bytes:
-        """The first 4,096 bytes as they are on the disk; nothing of standard input."""
-        if self.source == "-":
-            return b""
-        with open(self.source, "rb") as f:
-            return f.read(4096)
+CLUSTERED = ("--columns", "Parquet of published data", "tables of published data", "Philly", "sacct", "Slurm's JSON")
 
 
 @dataclass(frozen=True)
@@ -92,9 +65,8 @@ def _table(read: Callable[[LogFile], Workload | None]) -> Callable[[LogFile], Wo
 
 def _swf(f: LogFile) -> Workload:
     """Read SWF, on `procs` processors if they are given. Raises InputError."""
-    if f.text[:1] in ("{", "["):
-        raise InputError(f"{f.source}: is no job log; Standard Workload Format or the output of sacct is expected")
-    w = swf.from_text(f.text, f.source)
+    with f.open() as file:
+        w = swf.from_blocks(opened.blocks(file, f.source), f.source, fields=f.fields)
     if f.procs is None:
         return w
     largest = int(w.jobs["request"][:, 0].max())
@@ -104,20 +76,66 @@ def _swf(f: LogFile) -> Workload:
     return replace(w, cluster=pool(f.procs), notes=notes)
 
 
+def _asked(f: LogFile) -> Workload:
+    """Read a table whose columns the user names. Raises InputError."""
+    return _mapped(f, tables.asked(f.columns, f.fields))
+
+
+def _mapped(f: LogFile, m: tables.ColumnMap) -> Workload:
+    """Read a table by a map of its columns. Raises InputError."""
+    m = m.of_cluster(f.cluster)
+    if is_parquet(f.source):
+        return tables.read(tables.ParquetRows(f.source, m), f.source, f.name, m, f.procs)
+    with f.open() as file:
+        return tables.read(tables.CsvRows(file, f.source, m, f.line), f.source, f.name, m, f.procs)
+
+
+def _shipped(f: LogFile) -> tables.ColumnMap | None:
+    """The map that ships for a table; None where there is none."""
+    if is_parquet(f.source):
+        names = tables.parquet_names(f.source)
+        return None if set(parquet.NEEDED) <= set(names) else tables.known(names)
+    return tables.known(tables.names_of(f.line))
+
+
+def _by_shipped(f: LogFile) -> Workload:
+    m = _shipped(f)
+    assert m is not None  # it is asked for before
+    return _mapped(f, m)
+
+
+def _philly(f: LogFile) -> Workload | None:
+    return gpu.read_philly(f.source, f.cluster) if f.cluster else gpu.read_philly(f.source)
+
+
 def is_parquet(source: str) -> bool:
     """Return whether a file is named, or begins, like a Parquet table."""
     return source != "-" and Path(source).is_file() and (source.endswith(".parquet") or LogFile(source).start[:4] == b"PAR1")
 
 
 SOURCES = (
+    SourceSpec("--columns", lambda f: bool(f.columns), _asked),
+    SourceSpec("Parquet of published data", lambda f: is_parquet(f.source) and _shipped(f) is not None, _by_shipped),
     SourceSpec("Parquet", lambda f: is_parquet(f.source), lambda f: parquet.read(f.source, f.procs)),
-    SourceSpec("sacct", lambda f: sacct.is_like(f.text), lambda f: sacct.from_text(f.text, f.source, f.procs)),
+    SourceSpec("sacct", sacct.knows, sacct.of_file),
+    SourceSpec("Slurm's JSON", sacct.knows_json, sacct.of_json),
     SourceSpec("ALCF", lambda f: alcf.is_alcf(f.line), lambda f: alcf.from_text(f.text, f.source, f.procs)),
-    SourceSpec("Gavel", _names("job_type"), _table(lambda f: dnn.read_gavel(f.source, f.machine))),
+    SourceSpec("Gavel", _names("job_type", "total_steps"), _table(lambda f: dnn.read_gavel(f.source, f.machine))),
     SourceSpec("Tiresias", _names("model_name"), _table(lambda f: dnn.read_tiresias(f.source, f.machine))),
     SourceSpec("Alibaba", _names("num_gpu"), _table(lambda f: gpu.read_alibaba(f.source))),
-    SourceSpec("Philly", _names("num_gpus"), _table(lambda f: gpu.read_philly(f.source))),
-    SourceSpec("SWF", lambda f: True, _swf),  # all else: its reader says what is wrong with a line
+    SourceSpec("Philly", _names("num_gpus"), _table(_philly)),
+    SourceSpec("tables of published data", lambda f: _shipped(f) is not None, _by_shipped),
+    SourceSpec("PBS", pbs.knows, pbs.read),
+    SourceSpec("LSF", lsf.knows, lsf.read),
+    SourceSpec("Grid Engine", sge.knows, sge.read),
+    SourceSpec("Grid Engine's JSON", sge.knows_json, sge.read_json),
+    SourceSpec("Flux", flux.knows, flux.read),
+    SourceSpec("HTCondor", condor.knows, condor.read),
+    SourceSpec("OAR", oar.knows, oar.read),
+    SourceSpec("Kueue", kueue.knows, kueue.read),
+    SourceSpec("Batsim", batsim.knows, batsim.read),
+    SourceSpec("events", events.knows, events.read),
+    SourceSpec("SWF", lambda f: swf.is_like(f.head), _swf),
 )
 
 
@@ -138,7 +156,13 @@ def read(f: LogFile) -> Workload:
     """Return the jobs of a file: read by the first row that knows it; where that fails, by the first of another package that
     does. Raises InputError."""
     try:
-        return next(row for row in SOURCES if row.knows(f)).read(f)
+        row = next((row for row in SOURCES if row.knows(f)), None)
+        if row is None:
+            raise InputError(f"{f.source}: {foreign.known(f.head) or foreign.UNKNOWN}")
+        w = row.read(f)
+        if f.cluster and f.cluster not in w.name and row.name not in CLUSTERED:
+            raise InputError(f"{f.source}: --cluster is for logs of several clusters; one of {row.name} is read as a whole")
+        return w
     except InputError:
         for name in extensions.names(GROUP) if f.source != "-" and Path(f.source).is_file() else ():
             row = _of_package(name)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +16,23 @@ import pyarrow.compute as pc
 from jobwise.cluster import pool
 from jobwise.errors import InputError
 from jobwise.workload import Workload
+from jobwise.workloads import opened, slurm_json
 from jobwise.workloads.accounting import FREE, Accounting, forgiving, left_out, names_of, read
+from jobwise.workloads.jobtable import peak
+from jobwise.workloads.logfile import LogFile
 from jobwise.workloads.opened import read_text
 from jobwise.workloads.swf import COLUMNS, from_table
 
 FIELDS = "JobIDRaw,JobID,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw"
 FIELDS += ",NNodes,NCPUS,ReqCPUS,AllocTRES"
 USED = {*FIELDS.split(","), "Group", "Elapsed", "Timelimit", "AllocCPUS", "ReqTRES", "AllocGRES", "ReqGRES", "SubmitLine"}
+XDMOD = (
+    "JobID JobIDRaw Cluster Partition QOS Account Group GID User UID Submit Eligible Start End Elapsed ExitCode State".split()
+)
+XDMOD += "NNodes NCPUS ReqCPUS ReqMem ReqTRES AllocTRES Timelimit NodeList JobName".split()
+ROW = re.compile(rb"\n(?=\d[\d_+.\[\],%-]*\|)")  # where a row begins
+NONE = np.zeros((0, len(COLUMNS) + 2))
+TAIL = 1 << 20  # bytes at the end of a block in which one is looked for
 ONCE = r"\s--no-requeue(\s|$)"  # in the command line of a job that must not be begun again
 _STATUS = {"COMPLETED": 1, "CANCELLED": 5, "FAILED": 0, "TIMEOUT": 0, "NODE_FAIL": 0, "OUT_OF_MEMORY": 0, "PREEMPTED": 0}
 NOT_ENDED = {"RUNNING", "PENDING", "SUSPENDED", "REQUEUED", "RESIZING", "COMPLETING", "CONFIGURING"}
@@ -58,10 +70,53 @@ def is_sacct(text: str) -> bool:
     return "|" in head and "JobID" in head
 
 
-def is_like(text: str) -> bool:
-    """Does the text begin like sacct's output in any form: also by commas, by columns, without the line of names?"""
-    head = text[:4096].split("\n", 1)[0]
-    return "JobID" in head or head.count("|") >= 5
+def knows(f: LogFile) -> bool:
+    """Return whether the file begins like sacct's output in any form: also by commas, by columns, without the line of names."""
+    return "JobID" in f.line or f.line.count("|") >= 5
+
+
+def knows_json(f: LogFile) -> bool:
+    """Return whether the file is Slurm's JSON of jobs: of sacct or slurmdb REST, or of squeue, which is refused by its name."""
+    return "job_id" in f.keys and bool({"time", "job_state"} & set(f.keys))
+
+
+def of_file(f: LogFile) -> Workload:
+    """Read the jobs of a file, part by part; where it lacks the line of names, by those of `fields`, or as XDMoD keeps them.
+    Raises InputError."""
+    names = canonical(f.fields)
+    if not is_sacct(f.head) and "JobID" not in f.line:
+        names = names or xdmod(f.line)
+    if not names:
+        _checked(f.head, f.source)
+    with f.open() as file:
+        return _in_parts(opened.blocks(file, f.source), f.source, names, f.procs, f.cluster)
+
+
+def of_json(f: LogFile) -> Workload:
+    """Read the jobs of Slurm's JSON. Raises InputError."""
+    if "job_state" in f.keys:
+        raise InputError(f"{f.source}: is squeue's JSON, of jobs that wait and run; sacct --json has those that ended")
+    return _log([forgiving(slurm_json.accounting(f.text, f.source), _part)], f.source, f.procs)
+
+
+def canonical(fields: str) -> list[str]:
+    """Return the columns that `--fields` names, as sacct spells them. Raises InputError where a job's id is not among them."""
+    own = {x.lower(): x for x in {*USED, *FREE, *XDMOD}}
+    names = [own.get(x.lower(), x) for x in re.split(r"[|,\s]+", fields) if x]
+    if names and not {"JobID", "JobIDRaw"} & set(names):
+        raise InputError(f"--fields {fields!r}: names of sacct's columns are expected, JobID among them")
+    return names
+
+
+def xdmod(line: str) -> list[str]:
+    """Return the names of the columns that XDMoD has sacct print without names, "" for a line that is none: 26, or 25 in old
+    ones, which had no QOS."""
+    x = line.split("|")
+    for names in (XDMOD, [n for n in XDMOD if n != "QOS"]):
+        at = names.index("Submit")
+        if len(x) >= len(names) and re.match(r"\d{4}-\d\d-\d\dT", x[at]) and x[0][:1].isdigit():
+            return names
+    return []
 
 
 def _checked(text: str, where: str) -> None:
@@ -105,7 +160,42 @@ def read_sacct(path: str | Path, procs: int | None = None) -> Workload:
 def from_text(text: str, where: str, procs: int | None = None) -> Workload:
     """Read a log as `read_sacct` does, from text; `where` is the name used in messages."""
     _checked(text, where)
-    names = names_of(text)
+    return _in_parts(iter([text.encode()]), where, [], procs)
+
+
+def _in_parts(blocks: Iterator[bytes], where: str, names: list[str], procs: int | None, cluster: str = "") -> Workload:
+    """The workload of blocks of whole lines; `names`: of columns, where the first line has none; `cluster`: of all jobs. Raises
+    InputError."""
+    parts, skip, header = list[Part](), -1 if names else 0, "|".join(names)
+    for block in _rows_of(blocks):
+        text = opened.decoded(block)
+        if not header:
+            header, _, text = text.partition("\n")
+            _complete(names_of(header), where)
+        a = read(f"{header}\n{text}", where, {*USED, *FREE, "Cluster"}, skip)
+        skip += text.count("\n")
+        if cluster and not a.has("Cluster"):
+            raise InputError(f"{where}: its header has no column Cluster, which --cluster asks for")
+        if cluster:
+            other = ~a.matches(f"^{re.escape(cluster)}$", "Cluster")
+            parts.append(Part(NONE, {}, {f"of another cluster than {cluster}": int(other.sum())} if other.any() else {}))
+            a = a.take(~other)
+        parts.append(forgiving(a, _part) if len(a) else Part(NONE, {}, left_out(a)))
+    return _log(parts, where, procs)
+
+
+def _rows_of(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Blocks that end where a row does: a user's text may hold ends of lines."""
+    block = next(blocks, b"")
+    for following in blocks:
+        at = max((x.start() + 1 for x in ROW.finditer(block, max(len(block) - TAIL, 0))), default=len(block))
+        yield block[:at]
+        block = block[at:] + following
+    yield block
+
+
+def _complete(names: list[str], where: str) -> None:
+    """Raises InputError where a column is missing that every log needs."""
     for need in (
         ("JobIDRaw", "JobID"),
         ("Submit", "Eligible"),
@@ -115,16 +205,47 @@ def from_text(text: str, where: str, procs: int | None = None) -> Workload:
     ):
         if not any(n in names for n in need):
             raise InputError(f"{where}:1: the header has no column {' or '.join(need)}; run {command()!r}")
-    return forgiving(read(text, where, {*USED, *FREE}), lambda a: _log(a, where, procs))
 
 
-def _log(a: Accounting, where: str, procs: int | None) -> Workload:
-    """The workload of a table of sacct. Raises InputError."""
+class Part(NamedTuple):
+    """Jobs of a part of a log: columns of SWF, GPUs and --no-requeue [N, 20]; names by column [N]; rows left out by reason."""
+
+    table: np.ndarray
+    who: dict[str, tuple[np.ndarray, list[str]]]
+    left: dict[str, int]
+
+
+def _part(a: Accounting) -> Part:
+    """The jobs of a part that ran. Raises Unreadable."""
     unread = left_out(a)
-    a, start, dropped = ran(a)
-    dropped |= unread
-    table, ids = _table(a, start)
-    peak = _peak(table)
+    try:
+        a, start, dropped = ran(a)
+    except Nothing as error:
+        return Part(NONE, {}, error.dropped | unread)
+    table, who = _table(a, start)
+    return Part(table, who, dropped | unread)
+
+
+def _log(parts: list[Part], where: str, procs: int | None) -> Workload:
+    """The workload of the parts of a table of sacct. Raises InputError."""
+    left: dict[str, int] = {}
+    for part in parts:
+        for reason, n in part.left.items():
+            kind = next((k for k in left if k.startswith("that cannot be read") and reason.startswith("that cannot")), reason)
+            left[kind] = left.get(kind, 0) + n
+    full = [p for p in parts if len(p.table)]
+    if not full:
+        raise InputError(f"{where}: no job that ran ({', '.join(f'{n} {r}' for r, n in left.items()) or 'no rows'})")
+    table = np.concatenate([p.table for p in full]) if len(full) > 1 else full[0].table
+    ids: dict[str, list[str]] = {}
+    for key in full[0].who:
+        number: dict[str, int] = {}
+        codes = []
+        for which, texts in (p.who[key] for p in full):
+            each = [number.setdefault(x, len(number) + 1) if x else -1 for x in texts]
+            codes.append(np.array(each, float)[which])
+        table[:, COLUMNS.index(key)], ids[key] = np.concatenate(codes), list(number)
+    most = peak(table)
     if procs and procs < table[:, COLUMNS.index("allocated")].max():
         largest = int(table[:, COLUMNS.index("allocated")].max())
         raise InputError(f"{where}: a machine of {procs} processors cannot run its largest job ({largest})")
@@ -133,17 +254,25 @@ def _log(a: Accounting, where: str, procs: int | None) -> Workload:
         [f"; Computer: Slurm accounting {Path(where).name}"],
         name=Path(where).stem,
         where=where,
-        cluster=pool(procs or peak),
+        cluster=pool(procs or most),
         more=("gpus", "once"),
     )
     once = w.columns.pop("once") > 0
     if once.any():
         w.jobs["restartable"][once] = 0
         w.notes["must not be begun again (--no-requeue)"] = int(once.sum())
-    w.dropped.update({**dropped, **w.dropped})
+    w.dropped.update({**left, **w.dropped})
     if not procs:
-        w.notes[f"processors guessed from the most in use at once, {peak:,} (--procs sets them)"] = 1
+        w.notes[f"processors guessed from the most in use at once, {most:,} (--procs sets them)"] = 1
     return replace(w, reading=READING, names={k: dict(enumerate(v, 1)) for k, v in ids.items()})
+
+
+class Nothing(InputError):
+    """No job that ran: what was left out."""
+
+    def __init__(self, message: str, dropped: dict[str, int]):
+        super().__init__(message)
+        self.dropped = dropped
 
 
 def ran(a: Accounting) -> tuple[Accounting, np.ndarray, dict[str, int]]:
@@ -169,7 +298,7 @@ def ran(a: Accounting) -> tuple[Accounting, np.ndarray, dict[str, int]]:
     a = without(a, open_ & ~live, "not ended")
     if not len(a):
         why = ", ".join(f"{n} {r}" for r, n in dropped.items()) or next(iter(a.unread), "no rows")
-        raise InputError(f"{a.where}: no job that ran ({why})")
+        raise Nothing(f"{a.where}: no job that ran ({why})", dropped)
     return a, times(a, "Start"), dropped
 
 
@@ -185,8 +314,8 @@ def queued(a: Accounting, start: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(since) | (since > start), start, since)
 
 
-def _table(a: Accounting, start: np.ndarray) -> tuple[np.ndarray, dict[str, list[str]]]:
-    """(rows of COLUMNS and GPUs, the names of users, accounts, QOS, partitions)."""
+def _table(a: Accounting, start: np.ndarray) -> tuple[np.ndarray, dict[str, tuple[np.ndarray, list[str]]]]:
+    """(rows of COLUMNS, GPUs and --no-requeue; users, accounts, QOS and partitions: which of these names each row has)."""
     submit, run = queued(a, start), elapsed(a, start)
     cpus, asked = a.integers("NCPUS", "AllocCPUS", "ReqCPUS"), a.integers("ReqCPUS", "NCPUS", "AllocCPUS")
     table = np.full((len(a), len(COLUMNS) + 2), -1.0)
@@ -204,18 +333,10 @@ def _table(a: Accounting, start: np.ndarray) -> tuple[np.ndarray, dict[str, list
         ("queue", ("QOS",)),
         ("partition", ("Partition",)),
     ):
-        which, texts = a.distinct(*columns)
-        ids[key] = [x for x in texts if x]
-        table[:, put[key]] = _numbered(texts)[which]
+        ids[key] = a.distinct(*columns)
     table[:, -1] = a.matches(ONCE, "SubmitLine")
     table[:, -2] = a.map(gpus_in, "AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES")
     return table, ids
-
-
-def _numbered(texts: list[str]) -> np.ndarray:
-    """A number for each name, from 1 in order of appearance; -1 for none."""
-    known = np.array([bool(x) for x in texts])
-    return np.where(known, np.cumsum(known), -1)
 
 
 def numbers_of(a: Accounting) -> np.ndarray:
@@ -284,13 +405,3 @@ def gpus_in(text: str) -> int:
     """Return the number of GPUs in a list of trackable resources: gres/gpu=4, or the sum of its types, gres/gpu:a100=4."""
     parsed = re.findall(r"(?:gres/)?gpu(:[^=:,]+)?[=:](\d+)", text)
     return sum(int(n) for kind, n in parsed if not kind) or sum(int(n) for kind, n in parsed if kind)
-
-
-def _peak(data: np.ndarray) -> int:
-    """Most CPUs in use at once, by the recorded starts; at least the largest job."""
-    begin = data[:, COLUMNS.index("submit")] + data[:, COLUMNS.index("wait")]
-    size = np.maximum(data[:, COLUMNS.index("allocated")], 0)
-    when = np.concatenate([begin, begin + data[:, COLUMNS.index("run")]])
-    change = np.concatenate([size, -size])
-    order = np.lexsort((change, when))
-    return max(int(np.cumsum(change[order]).max()), int(size.max()), 1)

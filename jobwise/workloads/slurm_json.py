@@ -39,6 +39,7 @@ def at(x: Any, *path: str) -> str:
 
 
 def first_of(x: dict, *paths: tuple[str, ...]) -> str:
+    """Return the text at the first of these paths where there is one; "" for nothing."""
     return next((value for p in paths if (value := at(x, *p))), "")
 
 

@@ -11,6 +11,7 @@ from jobwise.errors import InputError, unknown
 from jobwise.extensions import imported
 from jobwise.workload import Workload
 from jobwise.workloads import catalogue, cwl, lines, readers, streams, swf, wdl, wfformat
+from jobwise.workloads.logfile import LogFile
 from jobwise.workloads.transform import pooled
 from jobwise.workloads.workflows import Workflow, from_jobs
 from jobwise.worlds.spec import generated
@@ -52,6 +53,14 @@ def _is_workflow(path: Path) -> bool:
     return cwl.apart(path)[0].suffix in (".cwl", ".wdl", ".commands") or ".json" in path.suffixes[-2:]
 
 
+def _holds_workflow(path: Path) -> bool:
+    """Return whether a file is a workflow; JSON is one where it has a workflow's keys, or cannot be read."""
+    if ".json" not in path.suffixes[-2:]:
+        return True
+    document = LogFile(str(path)).document
+    return document is None or (isinstance(document, dict) and bool({"workflow", "steps", "schemaVersion"} & set(document)))
+
+
 def _flows(source: str, procs: int) -> Workload:
     """A workflow, or a stream of the workflows in a folder."""
     path = Path(source)
@@ -67,13 +76,17 @@ def _flows(source: str, procs: int) -> Workload:
 
 
 def open_log(
-    source: str, procs: int | None = None, progress: Callable[[int, int], None] | None = None, machine: Cluster | None = None
+    source: str,
+    procs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    machine: Cluster | None = None,
+    told: dict[str, str] | None = None,
 ) -> Workload:
     """Read a job log of any known format.
 
-    The formats are those of `jobwise.workloads.readers`: SWF, sacct, Parquet, ALCF's job tables, tables of GPU jobs (Philly,
-    Alibaba, Gavel, Tiresias), and those of other packages. A workflow is a log, too (`open_workflow`), and so is a folder of
-    them: a stream of 200 drawn from them at a load of 0.9.
+    The formats are those of `jobwise.workloads.readers`: SWF, sacct (text, JSON), PBS, LSF, Grid Engine, Flux, HTCondor, OAR,
+    Kueue, Batsim, Parquet, tables of published data or with columns that are told, and those of other packages.
+    A workflow is a log, too (`open_workflow`), and so is a folder of them: a stream of 200 drawn from them at a load of 0.9.
 
     Parameters
     ----------
@@ -87,6 +100,9 @@ def open_log(
         Called with (bytes, of bytes) while a log of the catalogue is fetched.
     machine : Cluster, optional
         GPU racks that the jobs are for.
+    told : dict of str to str, optional
+        What the file does not tell: ``columns`` (``"submit=COLUMN,processors=COLUMN"``, a TOML file, or a map that ships),
+        ``fields`` (names of the columns of a table without a line of names), ``cluster`` (whose jobs are wanted).
 
     Returns
     -------
@@ -98,7 +114,7 @@ def open_log(
         The log cannot be read.
     """
     if source.startswith(POOLED):
-        return pooled(open_log(source.removeprefix(POOLED), procs, progress, machine))
+        return pooled(open_log(source.removeprefix(POOLED), procs, progress, machine, told))
     made = re.fullmatch(r"([\w-]+)(?::(\d+))?", source)
     if made and (where := generated().get(made[1])):
         if procs is not None:
@@ -108,6 +124,6 @@ def open_log(
         if source not in catalogue.LOGS:
             raise unknown("file or log", source, [*catalogue.LOGS, *generated()])
         source = str(catalogue.fetch(source, progress))
-    if source != "-" and (Path(source).is_dir() or _is_workflow(Path(source))):
+    if source != "-" and (Path(source).is_dir() or (_is_workflow(Path(source)) and _holds_workflow(Path(source)))):
         return _flows(source, procs or 64)
-    return readers.read(readers.LogFile(source, procs, machine))
+    return readers.read(LogFile(source, procs, machine, **(told or {})))

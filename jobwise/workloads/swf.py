@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import io
 import lzma
 import math
 import re
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from jobwise.cluster import Cluster, pool
 from jobwise.errors import InputError
 from jobwise.jobs import blank_jobs, truth_dtype
 from jobwise.workload import Workload
-from jobwise.workloads import foreign
+from jobwise.workloads import foreign, opened
 from jobwise.workloads.opened import read_text
 
 COLUMNS = [
@@ -38,6 +39,8 @@ COLUMNS = [
     "preceding",
     "think_time",
 ]
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf)", re.I)
+DESCRIPTOR = re.compile(r":(\d+)x\d+$")  # nodes x cores of each
 _LARGEST = 2.0**53  # beyond it a float no longer holds every whole number
 _IDENTIFIERS = ("user", "group", "app", "queue", "partition")
 READING = (
@@ -73,53 +76,193 @@ def read_swf(path: str | Path, *, procs: str = "requested", status: set[int] | N
     return from_text(read_text(path), str(path), procs=procs, status=status)
 
 
-def from_text(text: str, where: str, *, procs: str = "requested", status: set[int] | None = None) -> Workload:
-    """Read a log as `read_swf` does, from text; `where` is the name used in messages."""
+def from_text(text: str, where: str, *, procs: str = "requested", status: set[int] | None = None, fields: str = "") -> Workload:
+    """Read a log as `read_swf` does, from text; `where` is the name used in messages, `fields` as of `from_blocks`."""
+    return from_blocks(iter([text.encode()]), where, procs=procs, status=status, fields=fields)
+
+
+def from_blocks(
+    blocks: Iterator[bytes], where: str, *, procs: str = "requested", status: set[int] | None = None, fields: str = ""
+) -> Workload:
+    """Read a log as `read_swf` does, from blocks of whole lines. `fields`: names of the columns behind the 18, by commas or
+    spaces, or of all columns; by default those of the header's line "Fields", else field19, field20, …"""
     if procs not in ("requested", "larger"):
         raise InputError(f"procs is {procs!r}; it must be 'requested' or 'larger'")
-    table, header = _parse(text, where)
-    return from_table(table, header, name=_name(where), where=where, procs=procs, status=status)
+    lines = SwfLines(where)
+    for block in blocks:
+        lines.add(block)
+    table = lines.table()
+    names = _names_behind(fields or directive(lines.header, "Fields") or "", lines.width)
+    more = {name: lines.column(i) for i, name in enumerate(names)}
+    nodes = _described(table, more)
+    numbers = [k for k, v in more.items() if v.dtype.kind == "f"]
+    table = np.column_stack([table, *(more[k] for k in numbers), np.arange(len(table))]) if more else table
+    kept = (*numbers, "row") if more else ()
+    w = from_table(table, lines.header, name=_name(where), where=where, procs=procs, status=status, more=kept)
+    if more:
+        rows = w.columns.pop("row").astype(int)
+        w.columns.update({k: v[rows] for k, v in more.items() if k not in numbers})
+    w.notes.update(nodes)
+    w.dropped.update(lines.unread())
+    return w
 
 
 def _name(path: str | Path) -> str:
     return re.sub(r"(\.swf)?(\.gz|\.xz)?$", "", Path(path).name) if str(path) != "-" else "stdin"
 
 
-def _parse(text: str, where: str) -> tuple[np.ndarray, list[str]]:
-    """The numbers [rows, 18] and the header lines of SWF text."""
-    lines = text.splitlines()
-    header = [line for line in lines if line.lstrip()[:1] == ";"]
-    rows = [line for line in lines if line.strip() and line.lstrip()[0] != ";"]
-    if not rows:
-        what = "has a header but no jobs" if header else "is empty"
-        raise InputError(f"{where}: {what}; a job is a line of 18 numbers")
+def is_like(head: str) -> bool:
+    """Return whether a text looks like SWF: it begins with a line of the header, or with a line of numbers; or it is empty."""
+    line = next((x.strip() for x in head.splitlines() if x.strip()), ";")
+    data = next((x.split() for x in head.splitlines() if x.strip() and x.lstrip()[0] != ";"), [])
+    return line[0] == ";" or (len(data) >= 5 and all(NUMBER.fullmatch(x) for x in data[:5]))
+
+
+class SwfLines:
+    """The lines of a log, block by block: numbers [rows, 18], what stands behind them, and the lines of the header. A row that
+    cannot be read is left out and counted; the first of them is named."""
+
+    def __init__(self, where: str):
+        self.where, self.header, self.width = where, list[str](), 0  # fields of a row, of the first that is one
+        self._tables: list[np.ndarray] = []
+        self._behind: list[list[list[str]]] = []
+        self._line, self._bad, self._first, self._begin = 1, 0, "", ""
+
+    def add(self, block: bytes) -> None:
+        """Take a block of whole lines."""
+        self._begin = self._begin or block[:4096].decode(errors="replace")
+        count = block.count(b"\n") + (not block.endswith(b"\n"))
+        if b";" in block:
+            rows = []
+            for x in block.split(b"\n"):
+                if x.lstrip()[:1] == b";":
+                    self.header.append(_text(x).rstrip("\r"))
+                    rows.append(b"")
+                else:
+                    rows.append(x)
+            block = b"\n".join(rows)
+        if not self.width and (first := block.split(None, 1)):
+            at = block.index(first[0])
+            self.width = max(len(block[at : (block.find(b"\n", at) + 1 or len(block))].split()), len(COLUMNS))
+        if block.strip():
+            self._numbers(block)
+        self._line += count
+
+    def _numbers(self, block: bytes) -> None:
+        table = _parsed(block, len(COLUMNS)) if self.width == len(COLUMNS) else None
+        if table is None:
+            table = self._by_line(block)
+        if len(table):
+            self._tables.append(table)
+
+    def _by_line(self, block: bytes) -> np.ndarray:
+        """The numbers of a block in which a row is odd, or has more columns."""
+        good: list[bytes] = []
+        behind: list[list[str]] = [[] for _ in range(self.width - len(COLUMNS))]
+        for n, x in enumerate(block.split(b"\n"), self._line):
+            fields = x.split()
+            if not fields:
+                continue
+            if len(fields) != self.width or (why := _wrong(fields[: len(COLUMNS)])):
+                says = f"{self.where}:{n}: " + (_count_of(fields, self.width) if len(fields) != self.width else why)
+                self._first, self._bad = self._first or says, self._bad + 1
+                continue
+            good.append(b" ".join(fields[: len(COLUMNS)]))
+            for i, column in enumerate(behind):
+                column.append(_text(fields[len(COLUMNS) + i]))
+        self._behind.append(behind)
+        return np.array(b" ".join(good).split(), float).reshape(-1, len(COLUMNS))
+
+    def table(self) -> np.ndarray:
+        """The numbers [rows, 18]. Raises InputError where there is no row."""
+        if not self._tables and self._bad:
+            raise InputError(self._odd())
+        if not self._tables:
+            what = "has a header but no jobs" if self.header else "is empty"
+            raise InputError(f"{self.where}: {what}; a job is a line of 18 numbers")
+        return np.concatenate(self._tables) if len(self._tables) > 1 else self._tables[0]
+
+    def _odd(self) -> str:
+        kind = foreign.known(self._begin)
+        return f"{self.where}: {kind}" if kind else self._first
+
+    def column(self, i: int) -> np.ndarray:
+        """[rows] what stands in column 19 + i: numbers where all are, else texts."""
+        texts = np.array([x for part in self._behind for x in part[i]])
+        try:
+            return texts.astype(float)
+        except ValueError:
+            return texts
+
+    def unread(self) -> dict[str, int]:
+        """Return {reason: rows} of the rows that cannot be read."""
+        return {f"that cannot be read (the first: {self._first})": self._bad} if self._bad else {}
+
+
+def _text(data: bytes) -> str:
+    return opened.decoded(data)
+
+
+def _parsed(block: bytes, width: int) -> np.ndarray | None:
+    """The numbers [rows, width] of lines; None where a line is odd."""
+    data = np.frombuffer(block, np.uint8)
+    space = data <= 32
+    begins = np.flatnonzero(~space & np.concatenate([[True], space[:-1]]))
+    ends = np.flatnonzero(data == 10)
+    rows = np.diff(np.searchsorted(begins, np.concatenate([[0], ends, [len(data)]])))
+    if not np.isin(rows, (0, width)).all():
+        return None
     try:
-        table = np.loadtxt(io.StringIO("\n".join(rows)), comments=None, ndmin=2)
-    except ValueError:
-        table = None
-    if table is None or table.shape[1] != 18 or not (np.abs(table) < _LARGEST).all():
-        raise _complaint(lines, where)
-    return table, header
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            table = np.fromstring(block, sep=" ")
+    except (ValueError, DeprecationWarning):
+        return None
+    if table.size != len(begins) or not (np.abs(table) < _LARGEST).all():
+        return None
+    return table.reshape(-1, width)
 
 
-def _complaint(lines: list[str], where: str) -> InputError:
-    """Find the line that is wrong and say what is."""
-    for number, line in enumerate(lines, 1):
-        fields = line.split()
-        if not fields or fields[0][0] == ";":
+def _wrong(fields: list[bytes]) -> str:
+    """What is wrong with the fields of a row; "" for nothing."""
+    for name, value in zip(COLUMNS, fields, strict=True):
+        shown = value[:30].decode(errors="replace")
+        try:
+            x = float(value)
+        except ValueError:
+            return f"field {name!r} is {shown!r}; a number is expected (-1: unknown)"
+        if not abs(x) < _LARGEST:
+            return f"field {name!r} is {shown}; that is no sensible number (-1: unknown)"
+    return ""
+
+
+def _count_of(fields: list[bytes], width: int) -> str:
+    line = b" ".join(fields)[:40].decode(errors="replace")
+    return f"{len(fields)} fields; a job has {width} (line starts {line!r})"
+
+
+def _names_behind(text: str, width: int) -> list[str]:
+    """The names of the columns behind the 18."""
+    names, count = [x for x in re.split(r"[,\s]+", text) if x], width - len(COLUMNS)
+    names = names[len(COLUMNS) :] if len(names) > count else names
+    own = [f"field{i}" for i in range(len(COLUMNS) + 1 + len(names), width + 1)]
+    return [f"{x}_" if x in COLUMNS else x for x in (*names, *own)][:count]
+
+
+def _described(table: np.ndarray, more: dict[str, np.ndarray]) -> dict[str, int]:
+    """Set sizes of jobs to the nodes that a column of descriptors names (frontier:excl:2500x112), where one does; a note."""
+    for name, texts in more.items():
+        if texts.dtype.kind == "f":
             continue
-        if len(fields) != 18:
-            if kind := foreign.known("\n".join(lines[:20])):
-                return InputError(f"{where}: {kind}")
-            return InputError(f"{where}:{number}: {len(fields)} fields; a job has 18 (line starts {line.strip()[:40]!r})")
-        for name, value in zip(COLUMNS, fields, strict=True):
-            try:
-                x = float(value)
-            except ValueError:
-                return InputError(f"{where}:{number}: field {name!r} is {value[:30]!r}; a number is expected (-1: unknown)")
-            if not abs(x) < _LARGEST:
-                return InputError(f"{where}:{number}: field {name!r} is {value[:30]}; that is no sensible number (-1: unknown)")
-    return InputError(f"{where}: cannot be read as Standard Workload Format")
+        kinds, which = np.unique(texts, return_inverse=True)
+        found = [DESCRIPTOR.search(str(x)) for x in kinds]
+        nodes = np.array([float(x[1]) if x else -1.0 for x in found])[which]
+        if (nodes > 0).mean() > 0.9:
+            for key in ("allocated", "requested"):
+                i = COLUMNS.index(key)
+                table[:, i] = np.where(nodes > 0, nodes, table[:, i])
+            return {f"have the nodes of their descriptor ({name}), not fields 5 and 8, as their size": int((nodes > 0).sum())}
+    return {}
 
 
 def directive(header: list[str] | tuple[str, ...], key: str) -> str | None:
@@ -132,13 +275,17 @@ def directive(header: list[str] | tuple[str, ...], key: str) -> str | None:
 
 
 def _count(header: list[str], key: str) -> int:
-    digits = re.match(r"-?\d{1,18}", directive(header, key) or "")
-    return int(digits[0]) if digits else -1
+    digits = re.match(r"-?(?:\d{1,3}(?:,\d{3})+|\d{1,18})(?![\d,])", directive(header, key) or "")
+    return int(digits[0].replace(",", "")) if digits else -1
 
 
 def _machine(header: list[str], largest: int) -> int:
-    """Size of the machine: MaxProcs, else MaxNodes, else the largest job."""
-    return next((n for n in (_count(header, "MaxProcs"), _count(header, "MaxNodes")) if n > 0), largest)
+    """Size of the machine: MaxProcs, else MaxNodes, else the largest job. Where MaxNodes stands alone and a job is larger,
+    sizes are not nodes: it is the least multiple of MaxNodes that holds the largest job."""
+    procs, nodes = _count(header, "MaxProcs"), _count(header, "MaxNodes")
+    if procs > 0 or nodes <= 0:
+        return procs if procs > 0 else largest
+    return nodes * -(-largest // nodes) if largest > nodes else nodes
 
 
 def from_table(
@@ -151,15 +298,19 @@ def from_table(
     procs: str = "requested",
     status: set[int] | None = None,
     more: tuple[str, ...] = (),
+    unit: str = "processors",
 ) -> Workload:
-    """A workload from the 18 columns of SWF, and others that have the names `more`; the rules of the reader apply."""
+    """A workload from the 18 columns of SWF, and others that have the names `more`; the rules of the reader apply. `unit`: what
+    sizes count."""
     col = dict(zip((*COLUMNS, *more), table.T, strict=True))
     size = np.where(col["requested"] > 0, col["requested"], col["allocated"])
     if procs == "larger":
         size = np.maximum(col["requested"], col["allocated"])
-    guessed = cluster is None and max(_count(header, "MaxProcs"), _count(header, "MaxNodes")) <= 0
+    largest = math.ceil(size.max())
+    named = max(_count(header, "MaxProcs"), 0) or (_count(header, "MaxNodes") if _count(header, "MaxNodes") >= largest else 0)
+    guessed = cluster is None and named <= 0
     if cluster is None:
-        machine = _machine(header, math.ceil(size.max()))
+        machine = _machine(header, largest)
         if machine < 1:
             raise InputError(f"{where}: no job has a size, and the header names no MaxProcs; the machine is unknown")
         if machine >= 2**31:
@@ -172,7 +323,7 @@ def from_table(
         ("parts of a job that is there whole (status 2 to 4)", parts),
         ("negative submit time", col["submit"] < 0),
         ("run time <= 0", col["run"] <= 0),
-        ("no processors", size <= 0),
+        (f"no {unit}", size <= 0),
         ("larger than the machine", size > cluster.processors),
         ("status filtered", ~np.isin(col["status"], list(status)) if status is not None else ~keep),
     ):

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from jobwise.errors import InputError
-from jobwise.workloads import foreign
 from jobwise.workloads.opened import read_bytes
 from jobwise.workloads.workflows import Workflow, workflow
 
@@ -33,8 +32,6 @@ def read(path: str | Path) -> Workflow:
     if isinstance(document, dict) and isinstance(document.get("steps"), list):
         return _structure(document, str(path))
     if not isinstance(document, dict) or not isinstance(document.get("workflow"), dict):
-        if kind := foreign.known(data[: foreign.HEAD].decode(errors="replace")):
-            raise InputError(f"{path}: {kind}")
         raise InputError(f"{path}: is no workflow; WfFormat has the keys schemaVersion and workflow")
     version = str(document.get("schemaVersion", ""))
     if version not in VERSIONS:

@@ -1,0 +1,75 @@
+"""HTCondor: `condor_history -long`, `-json` or `-jsonl`, and the history file itself (ads that end with ***).
+
+Run times are those of the last attempt where it is known; RequestMemory is in MiB. Source: HTCondor's manual, attributes of
+jobs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from jobwise.workload import Workload
+from jobwise.workloads.jobtable import JobTable
+
+if TYPE_CHECKING:
+    from jobwise.workloads.logfile import LogFile
+
+LINE = re.compile(r"^(\w+) = (.*)$")
+STATES = {"1": "idle", "2": "running", "3": "removed", "4": "completed", "5": "held", "6": "running", "7": "suspended"}
+READING = (
+    "A job is submitted at QDate and runs from its last start to its end; earlier attempts are waits. Limits: "
+    "AllowedExecuteDuration or AllowedJobDuration, where there is one.",
+)
+
+
+def knows(f: LogFile) -> bool:
+    """Return whether the file has ads of jobs."""
+    if f.keys:
+        return "qdate" in {k.lower() for k in f.keys}
+    return re.search(r"^(QDate|ClusterId) = \d+$", f.head, re.M) is not None
+
+
+def read(f: LogFile) -> Workload:
+    """Return the jobs that ended. Raises InputError."""
+    t = JobTable(f.source, f.name, "processors", reading=READING)
+    t.add_rows((n, _job({k.lower(): v for k, v in x.items()})) for n, x in (enumerate(f.objects, 1) if f.keys else _ads(f)))
+    return t.workload(f.procs)
+
+
+def _ads(f: LogFile) -> Iterator[tuple[int, dict[str, Any]]]:
+    ad: dict[str, Any] = {}
+    begin = 1
+    for n, line in f.lines():
+        if found := LINE.match(line.rstrip("\n")):
+            begin = begin if ad else n
+            ad[found[1]] = found[2].strip('"')
+        elif ad and (not line.strip() or line.startswith("***")):
+            yield begin, ad
+            ad = {}
+    if ad:
+        yield begin, ad
+
+
+def _job(x: dict[str, Any]) -> dict[str, object]:
+    def number(*names: str) -> str:
+        found = (str(x.get(n, "")).strip() for n in names)
+        return next((v for v in found if re.fullmatch(r"\d+(\.\d+)?", v) and float(v) > 0), "")
+
+    state = STATES.get(str(x.get("jobstatus", "")), "")
+    code = number("exitcode") or ("1" if str(x.get("exitbysignal", "")).lower() == "true" else "")
+    start = number("jobcurrentstartdate", "jobstartdate")
+    return {
+        "job": number("clusterid"),
+        "submit": number("qdate"),
+        "start": start,
+        "end": number("completiondate", "enteredcurrentstatus") if start else "",
+        "walltime": number("allowedexecuteduration", "allowedjobduration"),
+        "processors": number("requestcpus", "cpusprovisioned") or "1",
+        "gpus": number("requestgpus") or "0",
+        "memory": f"{number('requestmemory')}M" if number("requestmemory") else "",
+        "user": x.get("owner"),
+        "group": x.get("acctgroup"),
+        "status": "failed" if state == "completed" and code else state,
+    }

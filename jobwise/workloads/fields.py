@@ -1,0 +1,158 @@
+"""Texts of a table as numbers: times, durations, amounts, counts, states. What cannot be read is NaN, and marked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+MISSING = ("", "null", "none", "nan", "n/a", "na", "unknown", "-", "--", "\\n", "undefined", "nat", "-1", "partition_limit")
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "minutes": 60.0, "hours": 3600.0, "days": 86400.0}
+MEGABYTES = {"bytes": 1e-6, "kb": 1e-3, "mb": 1.0, "gb": 1e3, "tb": 1e6, "kib": 1.024e-3, "mib": 1.048576, "gib": 1073.741824}
+MEMORY = {"": 1.0, "b": 1e-6, "k": 1.024e-3, "m": 1.048576, "g": 1073.741824, "t": 1099511.627776}  # suffixes of schedulers
+WORDS = {  # a state by how it begins, in lower case -> the status of SWF; None: it has not ended
+    **dict.fromkeys(
+        ("complet", "pass", "success", "succe", "terminated", "done", "finished", "cd", "exit 0", "job_finished"), 1
+    ),
+    **dict.fromkeys(("cancel", "kill", "delet", "abort", "stopped", "ca", "revoked", "removed"), 5),
+    **dict.fromkeys(("run", "pend", "queue", "wait", "suspend", "idle", "held", "requeued", "requested", "pd", "launch"), None),
+}
+CODES = {"0": None, "1": None, "2": None, "3": 1, "4": 5, "5": 0, "6": 0, "7": 0, "8": 0, "9": 0, "10": 0, "11": 0}  # Slurm's
+USUAL = (
+    r"^(?P<day>\d{4}-\d\d-\d\d)(?:[T ](?P<time>\d\d:\d\d(?::\d\d)?))?"
+    r"(?P<part>\.\d+)?\s*(?P<zone>Z|UTC|[+-]\d\d(?::?\d\d)?)?$"
+)
+
+
+class Read(NamedTuple):
+    """Numbers [N] of texts (NaN: not said), and which of the texts are none [N]."""
+
+    values: np.ndarray
+    bad: np.ndarray
+
+
+def _plain(texts: pa.Array) -> tuple[pa.Array, np.ndarray]:
+    """(the texts without spaces around them, which say nothing [N])."""
+    texts = pc.fill_null(pc.utf8_trim_whitespace(texts), "")
+    return texts, pc.is_in(pc.utf8_lower(texts), pa.array(MISSING)).to_numpy(zero_copy_only=False)
+
+
+def _numbers(texts: pa.Array, none: np.ndarray) -> np.ndarray:
+    """[N] the texts that are plain numbers; NaN for others."""
+    simple = pc.match_substring_regex(texts, r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$").to_numpy(zero_copy_only=False) & ~none
+    some = pc.if_else(pa.array(simple), texts, pa.scalar(None, pa.string()))
+    return pc.fill_null(pc.cast(some, pa.float64()), np.nan).to_numpy(zero_copy_only=False).astype(float)
+
+
+def _by_text(texts: pa.Array, values: np.ndarray, none: np.ndarray, read: Callable[[str], float]) -> Read:
+    """Fill what is NaN still and not missing by `read` of each different text (ValueError, NaN: it is none)."""
+    left = np.flatnonzero(np.isnan(values) & ~none)
+    if not len(left):
+        return Read(values, np.zeros(len(values), bool))
+    coded = pc.dictionary_encode(texts.take(pa.array(left)))
+    each = np.full(len(coded.dictionary), np.nan)
+    for i, text in enumerate(coded.dictionary.to_pylist()):
+        with suppress(ValueError, OverflowError):
+            each[i] = read(text)
+    values[left] = each[coded.indices.to_numpy()]
+    return Read(values, np.isnan(values) & ~none)
+
+
+def times(texts: pa.Array, unit: str = "s") -> Read:
+    """s since 1970 of times: numbers in `unit`, 2026-01-31 23:59:59 with or without fractions and offset, or as `unit`, a
+    format of strptime, says."""
+    texts, none = _plain(texts)
+    if "%" in unit:
+        values = np.where(none, np.nan, _stamps(texts, unit))
+        return Read(values, np.isnan(values) & ~none)
+    values = _numbers(texts, none) * SECONDS[unit]
+    parts = pc.extract_regex(texts, USUAL)
+    day, clock, fraction, zone = (pc.struct_field(parts, k) for k in ("day", "time", "part", "zone"))
+    clock = pc.if_else(pc.equal(clock, ""), "00:00", clock)
+    clock = pc.if_else(pc.equal(pc.utf8_length(clock), 5), pc.binary_join_element_wise(clock, ":00", ""), clock)
+    stamps = _stamps(pc.binary_join_element_wise(day, clock, "T"), "%Y-%m-%dT%H:%M:%S")
+    if (is_stamp := ~np.isnan(stamps)).any():
+        stamps += _by_dictionary(fraction, lambda x: float(x) if x else 0.0)
+        stamps -= _by_dictionary(zone, _offset)
+        values = np.where(is_stamp, stamps, values)
+    return Read(values, np.isnan(values) & ~none)
+
+
+def _stamps(texts: pa.Array, form: str) -> np.ndarray:
+    """[N] s since 1970 of texts in a format of strptime; NaN for others."""
+    moments = pc.cast(pc.strptime(texts, format=form, unit="s", error_is_null=True), pa.int64())
+    return pc.fill_null(pc.cast(moments, pa.float64()), np.nan).to_numpy(zero_copy_only=False).astype(float)
+
+
+def _by_dictionary(texts: pa.Array, read: Callable[[str], float]) -> np.ndarray:
+    coded = pc.dictionary_encode(pc.fill_null(texts, ""))
+    return np.array([read(x) for x in coded.dictionary.to_pylist()], float)[coded.indices.to_numpy()]
+
+
+def _offset(text: str) -> float:
+    """s of +08:00."""
+    if text in ("", "Z", "UTC"):
+        return 0.0
+    digits = text[1:].replace(":", "")
+    return (1 if text[0] == "+" else -1) * (int(digits[:2]) * 3600.0 + int(digits[2:] or 0) * 60.0)
+
+
+def durations(texts: pa.Array, unit: str = "s") -> Read:
+    """s of durations: numbers in `unit`, [days-]hours:minutes[:seconds], or "1 days 02:00:00"."""
+    texts, none = _plain(texts)
+    values = _numbers(texts, none) * SECONDS[unit]
+    return _by_text(texts, values, none, duration)
+
+
+def duration(text: str) -> float:
+    """s of [days-]hours:minutes[:seconds], or "1 day, 2:00:00"; inf for no limit. Raises ValueError."""
+    if text.lower() in ("unlimited", "infinite", "infinity"):
+        return float("inf")
+    parsed = re.fullmatch(r"(?:(\d+)(?:-| days?,? ?))?(\d+):(\d+)(?::(\d+(?:\.\d+)?))?", text)
+    if not parsed:
+        raise ValueError(text)
+    days, hours, minutes, seconds = (float(x or 0) for x in parsed.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def amounts(texts: pa.Array, unit: str = "mb") -> Read:
+    """MB of memory: numbers in `unit`, or with a suffix, as 4000M, 16Gn, 3gb (times 1,024)."""
+    texts, none = _plain(texts)
+    values = _numbers(texts, none) * MEGABYTES[unit]
+    return _by_text(texts, values, none, memory)
+
+
+def memory(text: str) -> float:
+    """MB of 4000M, 16Gn, 3gb, 2Gi. Raises ValueError."""
+    parsed = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([bkmgtBKMGT]?)(?:i?[bB]?)[nc]?", text)
+    if not parsed:
+        raise ValueError(text)
+    return float(parsed[1]) * MEMORY[parsed[2].lower()]
+
+
+def counts(texts: pa.Array, unit: str = "") -> Read:
+    """Counts: numbers, times `unit` where it is a number; of `tres:KEY` what stands behind KEY= in a list."""
+    texts, none = _plain(texts)
+    if unit.startswith("tres:"):
+        pattern = rf"(?:^|[,+\s]){re.escape(unit[5:])}[=:](?P<n>\d+(?:\.\d+)?)"
+        found = pc.struct_field(pc.extract_regex(texts, pattern), "n")
+        values = pc.fill_null(pc.cast(found, pa.float64()), 0.0).to_numpy(zero_copy_only=False).astype(float)
+        return Read(np.where(none, np.nan, values), np.zeros(len(values), bool))
+    values = _numbers(texts, none) * float(unit or 1.0)
+    return Read(values, np.isnan(values) & ~none)
+
+
+def statuses(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """([N] the status of SWF: 1 ended well, 0 failed, 5 cancelled, -1 not said; which have not ended [N])."""
+    texts, none = _plain(texts)
+    coded = pc.dictionary_encode(pc.utf8_lower(texts))
+    words = [CODES.get(x, next((v for k, v in WORDS.items() if x.startswith(k)), 0)) for x in coded.dictionary.to_pylist()]
+    open_ = np.array([w is None for w in words], bool)
+    status = np.array([-1 if w is None else w for w in words], float)
+    which = coded.indices.to_numpy()
+    return np.where(none, -1.0, status[which]), open_[which] & ~none
