@@ -31,6 +31,7 @@ from jobwise.errors import InputError, unknown
 from jobwise.forecast.runtimes import judge
 from jobwise.report.forecast import of_forecasts
 from jobwise.workloads import transform
+from jobwise.workloads.batch import batsim
 from jobwise.workloads.campaigns import campaigns
 from jobwise.workloads.lublin import lublin, lublin_parts
 from jobwise.workloads.parquet import write, write_log
@@ -96,14 +97,14 @@ class LogChanges:
 @grouped
 def convert(
     log: Log,
-    out: Annotated[str, typer.Argument(metavar="OUT", help="SWF file to write (.gz, .xz), .parquet, or '-'.")],
+    out: Annotated[str, typer.Argument(metavar="OUT", help="SWF file to write (.gz, .xz), .parquet, .json (Batsim), or '-'.")],
     part: LogPart = LogPart(),
     form: LogFormat = LogFormat(),
     changes: LogChanges = LogChanges(),
     force: Force = False,
     seed: Seed = 0,
 ) -> None:
-    """Write a log as SWF or Parquet, transformed on the way.
+    """Write a log as SWF, Parquet or a workload of Batsim, transformed on the way.
 
     Examples:
         jobwise trace convert log.swf.gz log.parquet
@@ -139,7 +140,7 @@ def _rest(out: str) -> str:
 
 def _write(w: Workload, out: str) -> None:
     """Write a log in the format that the name of the file says."""
-    (write_log if out.endswith(".parquet") else write_swf)(w, out)
+    (write_log if out.endswith(".parquet") else batsim.write if out.endswith(".json") else write_swf)(w, out)
 
 
 @dataclass(frozen=True)

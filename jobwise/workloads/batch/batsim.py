@@ -36,8 +36,7 @@ def read(f: LogFile) -> Workload:
             continue
         wall = x.get("walltime")
         limit = wall if isinstance(wall, int | float) and wall > 0 else ""
-        run = min(seconds, limit) if limit else seconds
-        rows.append((n, {"submit": x.get("subtime"), "run": run, "walltime": limit, "processors": x.get("res"), "job": n}))
+        rows.append((n, {"submit": x.get("subtime"), "run": seconds, "walltime": limit, "processors": x.get("res"), "job": n}))
     t.add_rows(rows)
     return t.workload(f.procs)
 

@@ -42,12 +42,13 @@ def _ads(f: LogFile) -> Iterator[tuple[int, dict[str, Any]]]:
     ad: dict[str, Any] = {}
     begin = 1
     for n, line in f.lines():
-        if found := LINE.match(line.rstrip("\n")):
-            begin = begin if ad else n
-            ad[found[1]] = found[2].strip('"')
-        elif ad and (not line.strip() or line.startswith("***")):
+        found = LINE.match(line)
+        if ad and (not found or found[1] in ad):  # the end of an ad, or its first attribute again
             yield begin, ad
             ad = {}
+        if found:
+            begin = begin if ad else n
+            ad[found[1]] = found[2].strip('"')
     if ad:
         yield begin, ad
 
