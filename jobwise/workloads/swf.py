@@ -6,11 +6,12 @@ import gzip
 import lzma
 import math
 import re
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import csv
 
 from jobwise.cluster import Cluster, pool
 from jobwise.errors import InputError
@@ -40,6 +41,7 @@ COLUMNS = [
     "think_time",
 ]
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf)", re.I)
+ONE_SPACE = bytes.maketrans(b"\t\r\v\f", b"    ")
 DESCRIPTOR = re.compile(r":(\d+)x\d+$")  # nodes x cores of each
 _LARGEST = 2.0**53  # beyond it a float no longer holds every whole number
 _IDENTIFIERS = ("user", "group", "app", "queue", "partition")
@@ -149,7 +151,7 @@ class SwfLines:
         self._line += count
 
     def _numbers(self, block: bytes) -> None:
-        table = _parsed(block, len(COLUMNS)) if self.width == len(COLUMNS) else None
+        table = _parsed(block) if self.width == len(COLUMNS) else None
         if table is None:
             table = self._by_line(block)
         if len(table):
@@ -203,24 +205,22 @@ def _text(data: bytes) -> str:
     return opened.decoded(data)
 
 
-def _parsed(block: bytes, width: int) -> np.ndarray | None:
-    """The numbers [rows, width] of lines; None where a line is odd."""
-    data = np.frombuffer(block, np.uint8)
-    space = data <= 32
-    begins = np.flatnonzero(~space & np.concatenate([[True], space[:-1]]))
-    ends = np.flatnonzero(data == 10)
-    rows = np.diff(np.searchsorted(begins, np.concatenate([[0], ends, [len(data)]])))
-    if not np.isin(rows, (0, width)).all():
-        return None
+def _parsed(block: bytes) -> np.ndarray | None:
+    """The numbers [rows, 18] of lines; None where a line is odd."""
+    data = np.frombuffer(block.translate(ONE_SPACE), np.uint8)
+    space, end = data == 32, data == 10
+    kept = data[~(space & np.concatenate([[True], (space | end)[:-1]]))]  # one space between fields, none before them
+    kept = kept[~((kept == 32) & np.concatenate([kept[1:] == 10, [True]]))]
+    if not kept.size or (kept == 10).all():
+        return np.zeros((0, len(COLUMNS)))
+    reading = csv.ReadOptions(column_names=COLUMNS, use_threads=False, block_size=len(kept) + 1)
+    kinds = csv.ConvertOptions(column_types=dict.fromkeys(COLUMNS, pa.float64()), null_values=[])
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            table = np.fromstring(block, sep=" ")
-    except (ValueError, DeprecationWarning):
+        table = csv.read_csv(pa.py_buffer(kept), reading, csv.ParseOptions(delimiter=" ", quote_char=False), kinds)
+    except pa.ArrowInvalid:
         return None
-    if table.size != len(begins) or not (np.abs(table) < _LARGEST).all():
-        return None
-    return table.reshape(-1, width)
+    numbers = np.column_stack([c.to_numpy() for c in table.columns])
+    return numbers if (np.abs(numbers) < _LARGEST).all() else None
 
 
 def _wrong(fields: list[bytes]) -> str:
