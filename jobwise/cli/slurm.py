@@ -9,7 +9,7 @@ import typer
 
 from jobwise.cli.options import Force, Json, check_outputs, open_log, policy_option
 from jobwise.cli.progress import progress
-from jobwise.cli.tables import print_json, print_table, say, show
+from jobwise.cli.tables import complain, print_json, print_table, say, show
 from jobwise.errors import InputError
 from jobwise.slurm.judge.closed_loop import follow, sentence
 from jobwise.slurm.judge.fidelity import POOL
@@ -23,6 +23,9 @@ Policies = Annotated[Optional[list[str]], policy_option(help="Candidates; by def
 
 def site(
     folder: Annotated[Optional[str], typer.Argument(metavar="[FOLDER]", help="Outputs of Slurm's commands.")] = None,
+    anonymize: Annotated[
+        Optional[str], typer.Option("--anonymize", metavar="OUT", help="Write FOLDER without names to a new folder.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Print the commands that fill a folder, or read one. They only read your Slurm; run them on a login node.
@@ -30,12 +33,19 @@ def site(
     Examples:
         jobwise slurm site
         jobwise slurm site site
+        jobwise slurm site site --anonymize shared
     """
+    from jobwise.slurm.read import anonymous
     from jobwise.slurm.read.site import commands, files, most_helpful, not_simulated, read
     from jobwise.slurm.read.unsimulated import UNSIMULATED
 
     if folder is None:
         typer.echo(commands())
+        return
+    if anonymize is not None:
+        written = anonymous.write(folder, anonymize)
+        print(f"{anonymize}: {', '.join(written)}")
+        complain(anonymous.STILL, "note")
         return
     w = read(folder)
     taken, others, lacking = files(folder)

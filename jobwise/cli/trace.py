@@ -25,12 +25,13 @@ from jobwise.cli.options import (
     overloaded,
     progress,
 )
-from jobwise.cli.tables import print_json, print_table, show
+from jobwise.cli.tables import complain, print_json, print_table, show
 from jobwise.cluster import PLURALS
 from jobwise.errors import InputError, unknown
 from jobwise.forecast.runtimes import judge
 from jobwise.report.forecast import of_forecasts
 from jobwise.workloads import transform
+from jobwise.workloads.anonymous import STILL, anonymous
 from jobwise.workloads.batch import batsim
 from jobwise.workloads.campaigns import campaigns
 from jobwise.workloads.lublin import lublin, lublin_parts
@@ -92,6 +93,8 @@ class LogChanges:
     ] = 1
     jitter: Annotated[float, typer.Option("--jitter", min=0, help="Move submits by up to X s.")] = 0.0
     merge: Annotated[Optional[list[str]], typer.Option("--merge", help="Another log to merge in; repeat it.")] = None
+    anonymize: Annotated[bool, typer.Option("--anonymize", help="Renumber who submitted, drop names and free text.")] = False
+    shift: Annotated[float, typer.Option("--shift", help="--anonymize: move the calendar by N days.")] = 0.0
 
 
 @grouped
@@ -123,6 +126,11 @@ def convert(
         w = transform.shake(w, c.jitter, seed)
     if part.load is not None:
         w = transform.scale_load(w, part.load)
+    if c.shift and not c.anonymize:
+        raise InputError("--shift goes with --anonymize")
+    if c.anonymize:
+        w = anonymous(w, c.shift * 86400.0)
+        complain(STILL, "note")
     if split is not None:
         if out == "-":
             raise InputError("a split writes two files; name one instead of '-'")
