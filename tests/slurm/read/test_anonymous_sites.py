@@ -43,7 +43,7 @@ def site(folder):
         partition("main", "gpuhost[1-2]", AllowAccounts="physics,astro"),
         partition("debug", "gpuhost1", AllowQos="normal,urgent"),
     ]
-    qos = [{"Name": "urgent", "Priority": 50, "Preempt": "", "Descr": "for ann"}]
+    qos = [{"Name": "urgent", "Priority": 50, "Preempt": ""}]
     assoc = [{"Cluster": "demo", "Account": a, "User": u, "Share": 1, "ParentName": p} for a, u, p in (
         ("root", "", ""), ("physics", "", "root"), ("physics", "ann", ""), ("astro", "", "root"), ("astro", "bob", "")
     )]  # fmt: skip
