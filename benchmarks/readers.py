@@ -83,7 +83,7 @@ def read_once(path: str, kind: str) -> None:
     """Read a log in this process, and print its rows, s and most memory."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     begin = time.perf_counter()
-    w = open_log(path, told={"columns": COLUMNS} if kind == "csv" else {})
+    w = open_log(path, form={"columns": COLUMNS} if kind == "csv" else {})
     seconds = time.perf_counter() - begin
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(json.dumps({"rows": len(w), "seconds": seconds, "mib": most / 1024, "before": before / 1024}))

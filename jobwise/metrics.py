@@ -153,6 +153,30 @@ def utilisation(r: Finished) -> float:
     return float(used / (r.cluster.processors * makespan(r))) if makespan(r) > 0 else 0.0
 
 
+def area(r: Finished) -> np.ndarray:
+    """n p: units of the first resource times the time executed, s [K]."""
+    return processors(r) * run(r)
+
+
+def area_weighted(r: Finished, values: np.ndarray) -> float:
+    """sum n p v / sum n p of values v [K]: of turnarounds the area-weighted response time, of waits the area-weighted wait
+    (Ernemann et al., JSSPP'04; Boëzennec et al., TOMPECS'24: it does not fall because short jobs pass long ones)."""
+    weight = area(r)
+    return float((weight * values).sum() / weight.sum()) if weight.sum() > 0 else 0.0
+
+
+def throughput_spread(r: Finished) -> float:
+    """Standard deviation of the jobs that end in a day over their mean, whole days from the first submit to the last; NaN for
+    fewer than two of them (Boëzennec et al., TOMPECS'24, in units of the mean)."""
+    begin, last = float(r.jobs["submit"].min()), float(r.jobs["submit"].max())
+    days = int((last - begin) // DAY_S)
+    if days < 2:
+        return float("nan")
+    day = (r.jobs["end"][ran(r)] - begin) // DAY_S
+    count = np.bincount(day[day < days].astype(int), minlength=days)
+    return float(count.std() / count.mean()) if count.any() else float("nan")
+
+
 def jain(values: np.ndarray) -> float:
     """Jain's fairness index (sum x)^2 / (k sum x^2): 1 is equal."""
     return float(values.sum() ** 2 / (len(values) * (values**2).sum())) if len(values) and values.any() else 1.0
@@ -224,6 +248,7 @@ def summary(r: Finished) -> dict[str, float]:
     q = np.quantile(w, [0.5, 0.95, 0.99])
     b = np.quantile(bsld, [0.5, 0.95, 0.99])
     span = makespan(r)
+    used = float("nan") if r.cluster.topology else float((processors(r) * r.jobs["ran"][ran(r)]).sum() / 3600.0)
     flows = workflows(r) if (r.jobs["flow"] >= 0).any() else None
     of_flows = {}
     if flows is not None and len(flows["slowdown"]):
@@ -245,9 +270,14 @@ def summary(r: Finished) -> dict[str, float]:
         "max_wait": float(w.max()),
         "over_a_day": float((w > DAY_S).mean()),
         "turnaround": float(turnaround(r).mean()),
+        "area_weighted_response": area_weighted(r, turnaround(r)),
+        "area_weighted_wait": area_weighted(r, w),
         "makespan": span,
         "utilisation": utilisation(r),
         "throughput": float(len(w) / span * 3600) if span > 0 else 0.0,
+        "throughput_spread": throughput_spread(r),
+        "processor_hours": used,
+        "idle_processor_hours": r.cluster.processors * span / 3600.0 - used,
         "queue_length": float(w.sum() / span) if span > 0 else 0.0,  # Little's law
         "fragmentation": fragmentation(r),
         "backfill_rate": backfill_rate(r),
@@ -264,6 +294,10 @@ UNITS = {
     "p99_wait": "s",
     "max_wait": "s",
     "turnaround": "s",
+    "area_weighted_response": "s",
+    "area_weighted_wait": "s",
+    "processor_hours": "h",
+    "idle_processor_hours": "h",
     "makespan": "s",
     "throughput": "jobs/h",
     "queue_length": "jobs",
@@ -305,7 +339,7 @@ CLASSES = {"size": size_class, "run time": run_class, "user": user_class}
 
 
 def breakdown(r: Finished, by: str) -> list[dict[str, Any]]:
-    """Per class (`size`, `run time`, `user`): jobs, mean and longest wait, mean bounded slowdown; no empty classes."""
+    """Per class (`size`, `run time`, `user`): jobs, mean, 95 % and longest wait, mean bounded slowdown; no empty classes."""
     if by not in CLASSES:
         raise unknown("breakdown", by, CLASSES)
     index, labels = CLASSES[by](r)
@@ -319,6 +353,7 @@ def breakdown(r: Finished, by: str) -> list[dict[str, Any]]:
                     "class": label,
                     "jobs": int(k.sum()),
                     "wait": float(w[k].mean()),
+                    "p95_wait": float(np.quantile(w[k], 0.95)),
                     "max_wait": float(w[k].max()),
                     "bounded_slowdown": float(b[k].mean()),
                 }

@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.groups import LogFormat, LogPart, Output, Parallel, Replay, grouped
+from jobwise.cli.groups import LogPart, Output, Parallel, Replay, grouped
 from jobwise.cli.options import All, Log, check_outputs, in_slots, noticed, open_log, policy_option, times
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import show
@@ -61,7 +61,6 @@ def compare(
     ] = None,
     report: Annotated[Optional[str], typer.Option("--report", help="Write one HTML file with tables and figures.")] = None,
     part: LogPart = LogPart(),
-    form: LogFormat = LogFormat(),
     judging: Judging = Judging(),
     day: Annotated[Optional[float], typer.Option("--day", help="Day of the Gantt chart (default: the busiest).")] = None,
     replay: Replay = Replay(),
@@ -82,7 +81,7 @@ def compare(
     if bound < float("inf") and "fcfs+easy" not in [p.name for p in resolved]:
         resolved.insert(0, resolve("fcfs+easy"))  # what the bound is a multiple of
     check_outputs(log, report, force=output.force, ending=".html .htm")
-    w = open_log(log, part.procs, part.jobs, part.load, in_slots(resolved), replay.racks or "", form.told)
+    w = open_log(log, part.procs, part.jobs, part.load, in_slots(resolved), replay.racks or "")
     w = replay.drawn(w)
     settings = {"window_jobs": judging.window, "replicas": judging.replicas, "jitter_s": judging.jitter_s, "seed": replay.seed}
     settings |= {"kill_at_walltime": kill, "restart_cost_s": replay.restart_cost, "max_wait": bound}

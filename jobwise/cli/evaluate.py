@@ -10,7 +10,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from jobwise.cli.groups import LogFormat, LogPart, Output, Parallel, grouped
+from jobwise.cli.groups import LogPart, Output, Parallel, grouped
 from jobwise.cli.options import LOG_HELP, All, EndAtLimit, Run, Seed, check_outputs, noticed, open_log, policy_option
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import show
@@ -64,7 +64,6 @@ class Question:
     rules: list[str] | None
     judging: Evaluating
     part: LogPart
-    form: LogFormat
     seed: int
     quiet: bool
 
@@ -73,8 +72,7 @@ class Question:
         """The log, read once: it may be standard input. None: jobs are generated."""
         if self.log is None:
             return None
-        part = self.part
-        return open_log(self.log, part.procs, part.jobs, part.load, self.policy.on_nodes, told=self.form.told)
+        return open_log(self.log, self.part.procs, self.part.jobs, self.part.load, self.policy.on_nodes)
 
 
 @grouped
@@ -85,7 +83,6 @@ def evaluate(
     report: Annotated[Optional[str], typer.Option("--report", help="Write one HTML file with tables and figures.")] = None,
     judging: Evaluating = Evaluating(),
     part: LogPart = LogPart(),
-    form: LogFormat = LogFormat(),
     seed: Seed = 0,
     parallel: Parallel = Parallel(),
     output: Output = Output(),
@@ -107,7 +104,6 @@ def evaluate(
         rules=policy,
         judging=judging,
         part=part,
-        form=form,
         seed=seed,
         quiet=output.as_json,
     )

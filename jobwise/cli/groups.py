@@ -55,8 +55,8 @@ class LogFormat:
     cluster: OfCluster = None
 
     @property
-    def told(self) -> dict[str, str]:
-        """What is told of the file, by name."""
+    def words(self) -> dict[str, str]:
+        """Return what is said of the file, by name."""
         return {k: v for k, v in vars(self).items() if v}
 
 

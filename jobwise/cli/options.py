@@ -112,14 +112,14 @@ def open_log(
     load: float | None = None,
     on_nodes: bool = False,
     racks: str = "",
-    told: dict[str, str] | None = None,
+    form: dict[str, str] | None = None,
 ):
     """The workload a command was given: a file, standard input, or a name; cut and scaled as asked. `on_nodes`: for policies of
-    the world of slots, a pool's processors as equal nodes. `racks`: the GPU jobs of a log on this cluster. `told`: what the
-    file does not tell (`LogFormat.told`)."""
+    the world of slots, a pool's processors as equal nodes. `racks`: the GPU jobs of a log on this cluster. `form`: what the
+    file does not tell (`LogFormat.words`)."""
     machine = racks_of(racks) if racks else None
     with progress(f"fetching {log}") as show:
-        w = read(log, procs, show, machine, told)
+        w = read(log, procs, show, machine, form)
     if jobs is not None and jobs < len(w):
         w = replace(first(w, jobs), dropped={f"{k} in the whole file": n for k, n in w.dropped.items()})
     if load is not None:

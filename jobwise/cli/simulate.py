@@ -63,7 +63,7 @@ def simulate(
     if stream:
         _streamed(log, chosen, part, replaying, files, output)
         return
-    w = open_log(log, part.procs, part.jobs, part.load, in_slots([chosen]), replaying.racks or "", form.told)
+    w = open_log(log, part.procs, part.jobs, part.load, in_slots([chosen]), replaying.racks or "", form.words)
     w = replaying.drawn(w)
     with progress(f"replaying {len(w):,} jobs") as show:
         settings: dict[str, Any] = {"kill_at_walltime": replaying.end_at_limit, "restart_cost_s": replaying.restart_cost}
@@ -93,8 +93,11 @@ def _show(title: str, summary: dict[str, float], site: dict[str, float]) -> None
     for k, v in summary.items():
         if isnan(v):
             continue  # what this log or this machine has no such number of: fairness without users, use of shared GPUs
-        row = [k.replace("_", " "), f"{v:,.0f}" if k in tables.COUNTS else f"{v:,.3f}", metrics.UNITS.get(k, "")]
-        rows.append(row + ([f"{site[k]:,.3f}" if k in site else ""] if site else []))
+        unit, scale = metrics.UNITS.get(k, ""), 1.0
+        if unit == "s" and max(v, site.get(k, 0.0)) >= 3600:
+            unit, scale = "h", 3600.0
+        row = [k.replace("_", " "), f"{v:,.0f}" if k in tables.COUNTS else f"{v / scale:,.3f}", unit]
+        rows.append(row + ([f"{site[k] / scale:,.3f}" if k in site else ""] if site else []))
     print_table(title, ["metric", "value", "unit"] + (["as recorded"] if site else []), rows)
     print("bounded slowdown with tau = 10 s")
 

@@ -32,7 +32,6 @@ def site(
 
     Examples:
         jobwise slurm site
-        jobwise slurm site site
         jobwise slurm site site --anonymize shared
     """
     from jobwise.slurm.read import anonymous

@@ -51,7 +51,7 @@ def info(log: Log, procs: Procs = None, form: LogFormat = LogFormat(), as_json: 
     Examples:
         jobwise trace info log.swf.gz
     """
-    w = open_log(log, procs, told=form.told)
+    w = open_log(log, procs, form=form.words)
     numbers, site = statistics(w), recorded(w)
     if as_json:
         about = {"workload": w.name, "dropped": w.dropped, "notes": w.notes, "statistics": numbers, "recorded": site}
@@ -115,7 +115,7 @@ def convert(
     """
     c, split = changes, changes.split
     check_outputs(log, out, *(_rest(out) for _ in [split] if split is not None and out != "-"), force=force)
-    w = open_log(log, part.procs, part.jobs, told=form.told)
+    w = open_log(log, part.procs, part.jobs, form=form.words)
     if c.merge:
         w = transform.merge([w, *(open_log(m, None) for m in c.merge)])
     if c.begin is not None or c.end is not None:

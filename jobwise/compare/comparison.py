@@ -50,17 +50,19 @@ class Comparison:
     """The result of `compare`. P policies, W windows, K replicas of a window, R replays of the whole.
 
     `windows`: metric -> [P, W, K]. `blocks`: [P, R, B] mean bounded slowdown of blocks of consecutive jobs of the
-    continuous replay. `replays`: P lists of R summaries of it; `logged`: P summaries with submits as logged; `records`:
-    their records. `first_row`: [W] first job of each window, in the workload. `marks`: P texts: which rule is the fair
-    best, which the best in hindsight. `fair`: place of the fair best, if known; `joined`: how many such rules nobody had
-    asked for. `notes`: what a reader must know of these policies and this log; `cautions`: those of them that are to be
-    read before any number. `curves`: policies under start deadlines of several bounds.
+    continuous replay; `weighted`: their area-weighted response times, s. `replays`: P lists of R summaries of it; `logged`:
+    P summaries with submits as logged; `records`: their records. `first_row`: [W] first job of each window, in the
+    workload. `marks`: P texts: which rule is the fair best, which the best in hindsight. `fair`: place of the fair best, if
+    known; `joined`: how many such rules nobody had asked for. `notes`: what a reader must know of these policies and this
+    log; `cautions`: those of them that are to be read before any number. `curves`: policies under start deadlines of
+    several bounds.
     """
 
     workload: Workload
     policies: list[str]
     windows: dict[str, np.ndarray]
     blocks: np.ndarray
+    weighted: np.ndarray
     replays: list[list[dict[str, float]]]
     logged: list[dict[str, float]]
     first_row: np.ndarray
@@ -84,6 +86,10 @@ class Comparison:
     def change(self, p: int, base: int = 0) -> Effect:
         """Return the change of bounded slowdown against policy `base` in the continuous replay, in a typical block of time."""
         return continuous(self.blocks[base], self.blocks[p])
+
+    def change_weighted(self, p: int, base: int = 0) -> Effect:
+        """Return the change of the area-weighted response time against policy `base` in a typical block of time."""
+        return continuous(self.weighted[base], self.weighted[p])
 
     def change_in_windows(self, p: int, base: int = 0) -> Effect:
         """Bounded slowdown of windows against policy `base`: geometric mean, 95 % by Student's t over blocks of two windows."""
@@ -204,6 +210,7 @@ class Comparison:
                     "verdict": self.verdict(p) if p else "reference",
                     "why": self.judged(p)[1] if p else "",
                     "against_first": self.change(p).to_dict() | {"p_holm": adjusted[p], "claimed": claims[p]},
+                    "area_weighted_response_against_first": self.change_weighted(p).to_dict(),
                     "longest_wait_times": self.times(p),
                     "longest_wait_ratio": {"median": middle, "least": least, "most": most},
                     "windows_against_first": in_windows[p].to_dict(),

@@ -125,7 +125,8 @@ def compare(
         workload=part,
         policies=names,
         windows=table,
-        blocks=np.array(in_time),
+        blocks=np.array(in_time)[:, :, 0],
+        weighted=np.array(in_time)[:, :, 1],
         replays=[list(x) for x in summaries],
         logged=[r.summary() for r in records],
         first_row=rows - first,
@@ -164,7 +165,7 @@ def _measured(
     settings: dict,
     report: Callable[..., None],
 ) -> tuple[Sequence, Sequence, Sequence, dict[str, np.ndarray]]:
-    """(records as logged, summaries of every replay, bounded slowdowns over time, metric -> [P, W, K] of windows × replicas).
+    """(records as logged, summaries of every replay, their measures over time, metric -> [P, W, K] of windows × replicas).
     `logs`: the judged jobs as logged, then time-shifted; `shaking`: replicas, jitter_s, seed of windows."""
     compiled = all(p.is_compiled(workload.cluster) for p in chosen)
     blocks = max(len(rows) // 2, 1)  # long blocks: congestion lasts
@@ -182,12 +183,14 @@ def _measured(
 def _continuous(
     logs: Shared, policies: Shared, blocks: int, settings: dict, p: int
 ) -> tuple[Record, list[dict[str, float]], list[np.ndarray]]:
-    """(the record of the jobs as logged, the summaries of all logs, their bounded slowdowns over time) under policy p."""
+    """(the record of the jobs as logged, the summaries of all logs, their bounded slowdowns and area-weighted response times
+    over time [2, B]) under policy p."""
     policy = policies.get()[p]
     logged, *records = (simulate(x, policy, **settings) for x in logs.get())
     records = records or [logged]
     alone = replace(logged, workload=cast(Any, None))  # the driver has it
-    return alone, [r.summary() for r in records], [windows.in_time(r, blocks) for r in records]
+    in_time = [np.stack([windows.in_time(r, blocks), windows.weighted_in_time(r, blocks)]) for r in records]
+    return alone, [r.summary() for r in records], in_time
 
 
 def _window(

@@ -91,6 +91,14 @@ def in_time(r: Record, blocks: int) -> np.ndarray:
     return np.add.reduceat(slow, edges[:-1]) / np.diff(edges)
 
 
+def weighted_in_time(r: Record, blocks: int) -> np.ndarray:
+    """[B] area-weighted response time of blocks of consecutive jobs, s; a job that never ran does not count."""
+    weight = metrics.for_all(r, metrics.area(r), 0.0)
+    response = weight * metrics.for_all(r, metrics.turnaround(r), 0.0)
+    edges = np.linspace(0, len(weight), blocks + 1).astype(int)[:-1]
+    return np.maximum(np.add.reduceat(response, edges) / np.maximum(np.add.reduceat(weight, edges), 1e-9), 1e-3)
+
+
 def shake_for(w: Workload) -> float:
     """How far submits may be moved (s): at most SHAKE_S, and no further than the median gap between events (submits and ends)
     while jobs wait under FCFS with EASY. More would smooth the queue of a short log away."""

@@ -263,7 +263,7 @@ def _measures(c: Comparison, colour: Callable[[int], str]) -> list[Table]:
 
 def _more(c: Comparison) -> list[Table]:
     """Windows of the log, and the other measures of the continuous replay."""
-    ranks, windows, whole = c.ranks(), [], []
+    ranks, windows, whole, weighted = c.ranks(), [], [], []
     for p, name in enumerate(c.policies):
         e, t, first, s = c.change_in_windows(p), c.totals(p), p == 0, c.whole[p]
         row = [name, f"{c.windows['bounded_slowdown'][p].mean():,.2f}", "reference" if first else e.text()]
@@ -273,18 +273,31 @@ def _more(c: Comparison) -> list[Table]:
         times = f"{middle:.2f} ({least:.2f} to {most:.2f})" if c.replicas else f"{middle:.2f}"
         row = [name, f"{c.logged[p]['bounded_slowdown']:,.2f}", *(hours(s[k]) for k in ("wait", "p99_wait"))]
         whole.append([*row, "" if first else times, f"{s['utilisation']:.3f}"])
+        row = [name, hours(s["area_weighted_response"]), "reference" if first else c.change_weighted(p).text()]
+        row += [hours(s["area_weighted_wait"]), f"{s['throughput_spread']:.2f}"]
+        weighted.append([*row, *(f"{s[k]:,.0f}" for k in ("processor_hours", "idle_processor_hours"))])
     if site := recorded(c.workload):
         whole.append(["as recorded", f"{site['bounded_slowdown']:,.2f}", hours(site["wait"]), "", "", ""])
     shifted = f", means of {several(c.replicas, 'time-shifted replica')}" if c.replicas else ""
     title = f"{several(len(c.first_row), 'window')} of {c.window_jobs:,} jobs{shifted}"
     heads = ["scheduler", "slowdown", "change [95 %]", "of the mean", "largest", "rank", "won/tied/lost"]
     ends = ["scheduler", "as logged", "mean wait h", "p99 wait h", "x ref, of every replica", "utilisation"]
-    return [Table(heads, windows, title, WINDOWS), Table(ends, whole, "The continuous replay, other measures")]
+    units = c.workload.cluster.resources[0].rstrip("s")
+    by_area = ["scheduler", "response h", "change [95 %]", "wait h", "throughput ±", f"{units} hours", "idle"]
+    return [
+        Table(heads, windows, title, WINDOWS),
+        Table(ends, whole, "The continuous replay, other measures"),
+        Table(by_area, weighted, "Weighted by area: a job counts as much as it holds", AREA),
+    ]
 
 
 WINDOWS = (
     "Change: geometric mean, 95 % over blocks of two windows. Largest: share of the largest window in the totals. Rank: mean "
     "place over windows. Won/tied/lost: windows against the reference."
+)
+AREA = (
+    "Response and wait: means weighted by processors × run time. Change: of that response in a typical block of time. "
+    "Throughput ±: standard deviation of the jobs ended in a day over their mean."
 )
 STARVATION = "Continuous replay of the whole log, as logged."
 CHANGES = "Change of slowdown in a typical block of time of the continuous replay, with its 95 % interval."

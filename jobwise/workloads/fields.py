@@ -95,7 +95,7 @@ def _by_dictionary(texts: pa.Array, read: Callable[[str], float]) -> np.ndarray:
 
 
 def _offset(text: str) -> float:
-    """s of +08:00."""
+    """Return the s of an offset such as +08:00."""
     if text in ("", "Z", "UTC"):
         return 0.0
     digits = text[1:].replace(":", "")
@@ -140,8 +140,8 @@ def counts(texts: pa.Array, unit: str = "") -> Read:
     texts, none = _plain(texts)
     if unit.startswith("tres:"):
         pattern = rf"(?:^|[,+\s]){re.escape(unit[5:])}[=:](?P<n>\d+(?:\.\d+)?)"
-        found = pc.struct_field(pc.extract_regex(texts, pattern), "n")
-        values = pc.fill_null(pc.cast(found, pa.float64()), 0.0).to_numpy(zero_copy_only=False).astype(float)
+        match = pc.struct_field(pc.extract_regex(texts, pattern), "n")
+        values = pc.fill_null(pc.cast(match, pa.float64()), 0.0).to_numpy(zero_copy_only=False).astype(float)
         return Read(np.where(none, np.nan, values), np.zeros(len(values), bool))
     values = _numbers(texts, none) * float(unit or 1.0)
     return Read(values, np.isnan(values) & ~none)

@@ -174,9 +174,9 @@ class JobTable:
         return queued, started, np.where(np.isnan(end), started + run, end), run
 
     def _sized(self) -> str:
-        told = [k for k in SIZES if np.nan_to_num(self.column(k)).max(initial=0) > 0]
-        size = self.size or next(iter(told), "")
-        if size not in told:
+        known = [k for k in SIZES if np.nan_to_num(self.column(k)).max(initial=0) > 0]
+        size = self.size or next(iter(known), "")
+        if size not in known:
             raise InputError(f"{self.where}: no job has {PLAIN.get(size) or 'processors, nodes or GPUs'}")
         return size
 

@@ -166,7 +166,7 @@ def from_text(text: str, where: str, procs: int | None = None) -> Workload:
 def _in_parts(blocks: Iterator[bytes], where: str, names: list[str], procs: int | None, cluster: str = "") -> Workload:
     """The workload of blocks of whole lines; `names`: of columns, where the first line has none; `cluster`: of all jobs. Raises
     InputError."""
-    parts, skip, header = list[Part](), -1 if names else 0, "|".join(names)
+    parts, skip, header = list[SacctPart](), -1 if names else 0, "|".join(names)
     for block in _rows_of(blocks):
         text = opened.decoded(block)
         if not header:
@@ -178,9 +178,9 @@ def _in_parts(blocks: Iterator[bytes], where: str, names: list[str], procs: int 
             raise InputError(f"{where}: its header has no column Cluster, which --cluster asks for")
         if cluster:
             other = ~a.matches(f"^{re.escape(cluster)}$", "Cluster")
-            parts.append(Part(NONE, {}, {f"of another cluster than {cluster}": int(other.sum())} if other.any() else {}))
+            parts.append(SacctPart(NONE, {}, {f"of another cluster than {cluster}": int(other.sum())} if other.any() else {}))
             a = a.take(~other)
-        parts.append(forgiving(a, _part) if len(a) else Part(NONE, {}, left_out(a)))
+        parts.append(forgiving(a, _part) if len(a) else SacctPart(NONE, {}, left_out(a)))
     return _log(parts, where, procs)
 
 
@@ -207,7 +207,7 @@ def _complete(names: list[str], where: str) -> None:
             raise InputError(f"{where}:1: the header has no column {' or '.join(need)}; run {command()!r}")
 
 
-class Part(NamedTuple):
+class SacctPart(NamedTuple):
     """Jobs of a part of a log: columns of SWF, GPUs and --no-requeue [N, 20]; names by column [N]; rows left out by reason."""
 
     table: np.ndarray
@@ -215,18 +215,18 @@ class Part(NamedTuple):
     left: dict[str, int]
 
 
-def _part(a: Accounting) -> Part:
+def _part(a: Accounting) -> SacctPart:
     """The jobs of a part that ran. Raises Unreadable."""
     unread = left_out(a)
     try:
         a, start, dropped = ran(a)
     except Nothing as error:
-        return Part(NONE, {}, error.dropped | unread)
+        return SacctPart(NONE, {}, error.dropped | unread)
     table, who = _table(a, start)
-    return Part(table, who, dropped | unread)
+    return SacctPart(table, who, dropped | unread)
 
 
-def _log(parts: list[Part], where: str, procs: int | None) -> Workload:
+def _log(parts: list[SacctPart], where: str, procs: int | None) -> Workload:
     """The workload of the parts of a table of sacct. Raises InputError."""
     left: dict[str, int] = {}
     for part in parts:

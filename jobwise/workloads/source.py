@@ -80,7 +80,7 @@ def open_log(
     procs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     machine: Cluster | None = None,
-    told: dict[str, str] | None = None,
+    form: dict[str, str] | None = None,
 ) -> Workload:
     """Read a job log of any known format.
 
@@ -100,7 +100,7 @@ def open_log(
         Called with (bytes, of bytes) while a log of the catalogue is fetched.
     machine : Cluster, optional
         GPU racks that the jobs are for.
-    told : dict of str to str, optional
+    form : dict of str to str, optional
         What the file does not tell: ``columns`` (``"submit=COLUMN,processors=COLUMN"``, a TOML file, or a map that ships),
         ``fields`` (names of the columns of a table without a line of names), ``cluster`` (whose jobs are wanted).
 
@@ -114,7 +114,7 @@ def open_log(
         The log cannot be read.
     """
     if source.startswith(POOLED):
-        return pooled(open_log(source.removeprefix(POOLED), procs, progress, machine, told))
+        return pooled(open_log(source.removeprefix(POOLED), procs, progress, machine, form))
     made = re.fullmatch(r"([\w-]+)(?::(\d+))?", source)
     if made and (where := generated().get(made[1])):
         if procs is not None:
@@ -126,4 +126,4 @@ def open_log(
         source = str(catalogue.fetch(source, progress))
     if source != "-" and (Path(source).is_dir() or (_is_workflow(Path(source)) and _holds_workflow(Path(source)))):
         return _flows(source, procs or 64)
-    return readers.read(LogFile(source, procs, machine, **(told or {})))
+    return readers.read(LogFile(source, procs, machine, **(form or {})))

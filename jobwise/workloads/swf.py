@@ -255,8 +255,8 @@ def _described(table: np.ndarray, more: dict[str, np.ndarray]) -> dict[str, int]
         if texts.dtype.kind == "f":
             continue
         kinds, which = np.unique(texts, return_inverse=True)
-        found = [DESCRIPTOR.search(str(x)) for x in kinds]
-        nodes = np.array([float(x[1]) if x else -1.0 for x in found])[which]
+        match = [DESCRIPTOR.search(str(x)) for x in kinds]
+        nodes = np.array([float(x[1]) if x else -1.0 for x in match])[which]
         if (nodes > 0).mean() > 0.9:
             for key in ("allocated", "requested"):
                 i = COLUMNS.index(key)

@@ -56,18 +56,18 @@ class ColumnMap:
     def within(self, names: Any, where: str) -> dict[str, str]:
         """Return the column of each meaning in a table with these `names`; a map that ships may name some that are not there.
         Raises InputError where one that the user names is not, and where too little of a job is told."""
-        found: dict[str, str] = {}
+        chosen: dict[str, str] = {}
         for meaning, every in self.columns.items():
             tried = [every] if isinstance(every, str) else every
             there = next((c for c in tried if c in names), None)
             if there is None and not self.known_by:
                 whose = self.name or "--columns"
                 raise InputError(f"{where}: there is no column {tried[0]!r}, which {whose} names; it has {shown(names)}")
-            found |= {meaning: there} if there is not None else {}
-        size = {self.size} if self.size in found else set(SIZES) & set(found)
-        if not size or not set(found) & set(TIMES) or not set(found) & {"end", "run"}:
+            chosen |= {meaning: there} if there is not None else {}
+        size = {self.size} if self.size in chosen else set(SIZES) & set(chosen)
+        if not size or not set(chosen) & set(TIMES) or not set(chosen) & {"end", "run"}:
             raise InputError(f"{where}: a time, the end or the run, and a size of jobs must be told: --columns {EXAMPLE}")
-        return found
+        return chosen
 
     def of_cluster(self, name: str) -> ColumnMap:
         """Return the map of the rows of one cluster, "" for all: by what it calls the partition. Raises InputError."""
@@ -95,21 +95,21 @@ def asked(text: str, names: str = "") -> ColumnMap:
             column, _, unit = column.partition(":")
             columns[meaning.strip()] = column.strip()
             units |= {meaning.strip(): unit.strip()} if unit else {}
-        found = _checked("", {"columns": columns, "units": units}, "--columns")
+        chosen = _checked("", {"columns": columns, "units": units}, "--columns")
     elif text.endswith(".toml"):
         try:
-            found = _checked(Path(text).stem, tomllib.loads(Path(text).read_text()), text)
+            chosen = _checked(Path(text).stem, tomllib.loads(Path(text).read_text()), text)
         except (OSError, ValueError) as error:
             raise error if isinstance(error, InputError) else InputError(f"{text}: {in_a_line(error)}") from None
     elif text:
         if text not in shipped():
             raise unknown("map of columns", text, shipped(), "--columns: ")
-        found = shipped()[text]
+        chosen = shipped()[text]
     else:
-        found = ColumnMap("", {k: k for k in re.split(r"[|,\s]+", names) if k in NAMES})
+        chosen = ColumnMap("", {k: k for k in re.split(r"[|,\s]+", names) if k in NAMES})
     if names:
-        found = replace(found, fields=tuple(re.split(r"[|,\s]+", names)))
-    return found
+        chosen = replace(chosen, fields=tuple(re.split(r"[|,\s]+", names)))
+    return chosen
 
 
 def _checked(name: str, x: dict[str, Any], where: str) -> ColumnMap:
@@ -129,9 +129,9 @@ def _checked(name: str, x: dict[str, Any], where: str) -> ColumnMap:
             raise InputError(f"{where}: {meaning} in {unit!r}: {', '.join(kinds) or 'a factor, or tres:NAME'} is expected")
     if x.get("size", "") not in ("", *SIZES):
         raise unknown("size", x["size"], SIZES, f"{where}: ")
-    told = {k: x[k] for k in ("about", "size", "machine", "only", "reading") if k in x}
+    known = {k: x[k] for k in ("about", "size", "machine", "only", "reading") if k in x}
     names, known_by = tuple(x.get("fields", ())), tuple(x.get("known_by", ()))
-    return ColumnMap(name, columns, units=units, fields=names, known_by=known_by, **told)
+    return ColumnMap(name, columns, units=units, fields=names, known_by=known_by, **known)
 
 
 def known(names: Any) -> ColumnMap | None:
@@ -150,7 +150,7 @@ def names_of(line: str) -> list[str]:
     return [x.strip().strip('"') for x in line.lstrip("\ufeff").rstrip("\r\n").split(separator(line))]
 
 
-class Rows(Protocol):
+class TableRows(Protocol):
     """Parts of a table: (its columns as texts, the line of each row), and after them how many rows were `odd`: of another
     number of columns."""
 
@@ -160,10 +160,10 @@ class Rows(Protocol):
     def __iter__(self) -> Iterator[tuple[dict[str, pa.Array], np.ndarray]]: ...
 
 
-def read(rows: Rows, where: str, name: str, m: ColumnMap, procs: int | None = None) -> Workload:
+def read(rows: TableRows, where: str, name: str, m: ColumnMap, procs: int | None = None) -> Workload:
     """Return the jobs in a table; `name`: of the log. Raises InputError."""
-    told = f"Columns as {m.about or m.name or '--columns'} has them{'; ' + m.reading if m.reading else ''}."
-    t = JobTable(where, name, m.size if m.size in rows.columns else "", m.machine, (told,))
+    known = f"Columns as {m.about or m.name or '--columns'} has them{'; ' + m.reading if m.reading else ''}."
+    t = JobTable(where, name, m.size if m.size in rows.columns else "", m.machine, (known,))
     for columns, line in rows:
         for column, value in m.only.items():
             keep = np.asarray(columns[column].to_pylist()) == value
@@ -176,7 +176,7 @@ def read(rows: Rows, where: str, name: str, m: ColumnMap, procs: int | None = No
 
 
 class CsvRows:
-    """Rows of an open text table; `line`: its first line. Raises InputError where columns of the map are missing."""
+    """TableRows of an open text table; `line`: its first line. Raises InputError where columns of the map are missing."""
 
     def __init__(self, stream: Any, where: str, m: ColumnMap, line: str):
         self.odd, self._stream, self._where, self._separator = 0, stream, where, separator(line)
@@ -203,7 +203,7 @@ class CsvRows:
 
 
 class ParquetRows:
-    """Rows of a Parquet table. Raises InputError where columns of the map are missing."""
+    """TableRows of a Parquet table. Raises InputError where columns of the map are missing."""
 
     odd = 0
 

@@ -393,7 +393,7 @@ def test_what_cannot_be_read_is_one_line(tmp_path):
     with pytest.raises(InputError, match="a machine of 3 processors cannot run its largest job"):
         open_log(str(tmp_path / "p.log"), 3)
     with pytest.raises(InputError, match="--cluster is for logs of several clusters; one of PBS is read as a whole"):
-        open_log(str(tmp_path / "p.log"), told={"cluster": "a"})
+        open_log(str(tmp_path / "p.log"), form={"cluster": "a"})
     (tmp_path / "q.log").write_text("03/02/2026 08:00:10;Q;1.head;queue=work\n")
     with pytest.raises(InputError, match=r"no job that ran \(1 records of other kinds than E"):
         open_log(str(tmp_path / "q.log"))
@@ -405,11 +405,11 @@ def test_a_log_of_several_clusters(tmp_path):
     a, b = jobs(1), jobs(2)
     text = lines(xdmod)(a) + lines(xdmod)(b).replace("|ub|", "|hx|")
     (tmp_path / "log").write_text(text)
-    w = open_log(str(tmp_path / "log"), told={"cluster": "hx"})
+    w = open_log(str(tmp_path / "log"), form={"cluster": "hx"})
     assert len(w) == len(b) and w.dropped == {"of another cluster than hx": len(a)}
     short = "\n".join(f"{x.id},{x.submit},{x.start},{x.end},{x.size}" for x in a).replace(",", "|")
     (tmp_path / "short").write_text("\n".join(f"{row}|COMPLETED" for row in short.splitlines()) + "\n")
-    w = open_log(str(tmp_path / "short"), told={"fields": "jobid submit start end ncpus state"})
+    w = open_log(str(tmp_path / "short"), form={"fields": "jobid submit start end ncpus state"})
     agrees(w, [(x.submit, x.end - x.start, x.size) for x in a])
     with pytest.raises(InputError, match="names of sacct's columns are expected, JobID among them"):
-        open_log(str(tmp_path / "short"), told={"fields": "a b c"})
+        open_log(str(tmp_path / "short"), form={"fields": "a b c"})

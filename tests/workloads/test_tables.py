@@ -185,19 +185,19 @@ def test_columns_of_the_command_line_a_file_and_a_data_set(tmp_path, capsys):
     (tmp_path / "t.csv").write_text("when;what;long;limit;who\n2026-01-01 00:00;4;10;2;ann\n2026-01-01 00:05;2;20;2;bob\n")
     file = str(tmp_path / "t.csv")
     told = "submit=when,processors=what,run=long:minutes,walltime=limit:hours,user=who"
-    w = open_log(file, told={"columns": told})
+    w = open_log(file, form={"columns": told})
     holds(w, [(0, 600, 4, 7200), (300, 1200, 2, 7200)])
     assert w.names["user"] == {1: "ann", 2: "bob"}
     (tmp_path / "map.toml").write_text(
         'about = "ours"\nmachine = 16\n[columns]\nsubmit = "when"\nprocessors = "what"\nrun = "long"\n[units]\nrun = "minutes"\n'
         '[only]\nwho = "bob"\n'
     )
-    w = open_log(file, told={"columns": str(tmp_path / "map.toml")})
+    w = open_log(file, form={"columns": str(tmp_path / "map.toml")})
     holds(w, [(0, 1200, 2, 1200)])
     assert w.cluster.processors == 16 and w.dropped == {"of another who than bob": 1}
     assert run(["trace", "info", file, "--columns", told]) == 0 and "6 processors" in capsys.readouterr().out
     (tmp_path / "bare.csv").write_text("2026-01-01 00:00,4,10\n2026-01-01 00:05,2,20\n")
-    w = open_log(str(tmp_path / "bare.csv"), told={"columns": "submit=a,processors=b,run=c", "fields": "a,b,c"})
+    w = open_log(str(tmp_path / "bare.csv"), form={"columns": "submit=a,processors=b,run=c", "fields": "a,b,c"})
     holds(w, [(0, 10, 4, 10), (300, 20, 2, 20)])
     assert run(["simulate", file, "--columns", told, "-p", "fcfs"]) == 0
 
@@ -224,7 +224,7 @@ def test_a_map_that_does_not_fit_says_which_column(told, tmp_path, capsys):
 def test_rows_that_cannot_be_read_are_counted(tmp_path):
     text = "submit,run,n\n0,10,1\n1,ten,1\n2,10\n3,10,1,7\n4,10,1\n"
     (tmp_path / "t.csv").write_text(text)
-    w = open_log(str(tmp_path / "t.csv"), told={"columns": "submit=submit,run=run,processors=n"})
+    w = open_log(str(tmp_path / "t.csv"), form={"columns": "submit=submit,run=run,processors=n"})
     where = f"{tmp_path / 't.csv'}:3: run is 'ten'"
     assert len(w) == 2 and w.dropped == {f"that cannot be read (the first: {where})": 1, "of another number of columns": 2}
 
@@ -232,7 +232,7 @@ def test_rows_that_cannot_be_read_are_counted(tmp_path):
 def test_a_virtual_cluster_of_helios(tmp_path):
     header, rows, *_ = SAMPLES["helios"]
     (tmp_path / "h.csv").write_text("\n".join([header, *rows]) + "\n")
-    w = open_log(str(tmp_path / "h.csv"), told={"cluster": "vc1"})
+    w = open_log(str(tmp_path / "h.csv"), form={"cluster": "vc1"})
     assert len(w) == 1 and w.dropped == {"of another vc than vc1": 2}
 
 

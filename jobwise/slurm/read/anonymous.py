@@ -44,7 +44,7 @@ SIGNED = re.compile(r"([+\-=]*)([^,\s]+)")  # a name of a list, and what stands 
 SHORT = {v: k for k, v in LONG.items()}
 
 
-class Site:
+class SiteNames:
     """The names of a site's files, and what they become."""
 
     def __init__(self, texts: dict[str, str]):
@@ -133,8 +133,8 @@ def _switches(texts: dict[str, str]) -> list[dict[str, str]]:
 
 
 def _licences(texts: dict[str, str]) -> set[str]:
-    found = re.search(r"^Licenses\s*=\s*(\S+)", texts.get("scontrol_config", ""), re.M)
-    return {re.split("[:@]", x)[0] for x in found[1].split(",")} - {"(null)"} if found else set()
+    match = re.search(r"^Licenses\s*=\s*(\S+)", texts.get("scontrol_config", ""), re.M)
+    return {re.split("[:@]", x)[0] for x in match[1].split(",")} - {"(null)"} if match else set()
 
 
 def _columns(text: str, keep: Iterable[str], how: dict[str, Callable[[str], str]]) -> str:
@@ -151,7 +151,7 @@ def _records(text: str, first: str, keep: str, how: dict[str, Callable[[str], st
     return "".join(" ".join(f"{k}={how.get(k, str)(r[k])}" for k in keep.split() if k in r) + "\n" for r in rows)
 
 
-def _config(text: str, s: Site) -> str:
+def _config(text: str, s: SiteNames) -> str:
     lines = []
     for key, value in re.findall(r"^([A-Za-z]\w*)(?:\[\d+\])?[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.M):
         if key.lower() == "clustername":
@@ -172,7 +172,7 @@ def write(folder: str | Path, out: str | Path) -> list[str]:
         raise InputError(f"{folder}: sacct.txt is missing; {COMMANDS['sacct']} writes it")
     if out.exists():
         raise InputError(f"{out}: exists already; name a folder that does not")
-    s = Site(texts)
+    s = SiteNames(texts)
     who = {k: s.listed(n) for k, n in {"User": "user", "Account": "account", "Partition": "partition", "QOS": "qos"}.items()}
     more = {"ParentName": who["Account"], "Par Name": who["Account"], "DefaultQOS": who["QOS"], "Def QOS": who["QOS"]}
     who |= more | {"Cluster": lambda text: "anonymous"}

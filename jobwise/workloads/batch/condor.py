@@ -42,21 +42,21 @@ def _ads(f: LogFile) -> Iterator[tuple[int, dict[str, Any]]]:
     ad: dict[str, Any] = {}
     begin = 1
     for n, line in f.lines():
-        found = LINE.match(line)
-        if ad and (not found or found[1] in ad):  # the end of an ad, or its first attribute again
+        match = LINE.match(line)
+        if ad and (not match or match[1] in ad):  # the end of an ad, or its first attribute again
             yield begin, ad
             ad = {}
-        if found:
+        if match:
             begin = begin if ad else n
-            ad[found[1]] = found[2].strip('"')
+            ad[match[1]] = match[2].strip('"')
     if ad:
         yield begin, ad
 
 
 def _job(x: dict[str, Any]) -> dict[str, object]:
     def number(*names: str) -> str:
-        found = (str(x.get(n, "")).strip() for n in names)
-        return next((v for v in found if re.fullmatch(r"\d+(\.\d+)?", v) and float(v) > 0), "")
+        match = (str(x.get(n, "")).strip() for n in names)
+        return next((v for v in match if re.fullmatch(r"\d+(\.\d+)?", v) and float(v) > 0), "")
 
     state = STATES.get(str(x.get("jobstatus", "")), "")
     code = number("exitcode") or ("1" if str(x.get("exitbysignal", "")).lower() == "true" else "")

@@ -88,16 +88,16 @@ def _job(when: str, text: str) -> dict[str, object]:
 
 
 def _count(x: dict[str, str], key: str) -> int | None:
-    found = re.match(r"\d+", x.get(key, ""))
-    return int(found[0]) if found else None
+    match = re.match(r"\d+", x.get(key, ""))
+    return int(match[0]) if match else None
 
 
 def minutes(text: str) -> float | str:
     """s of a limit as sbatch takes it: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]]."""
-    found = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", text)
-    if not found:
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", text)
+    if not match:
         return ""
-    a, b, c = (float(x or 0) for x in found.groups()[1:])
-    if found[1] is not None:
-        return float(found[1]) * 86400 + a * 3600 + b * 60 + c
-    return a * 3600 + b * 60 + c if found[4] else a * 60 + b
+    a, b, c = (float(x or 0) for x in match.groups()[1:])
+    if match[1] is not None:
+        return float(match[1]) * 86400 + a * 3600 + b * 60 + c
+    return a * 3600 + b * 60 + c if match[4] else a * 60 + b

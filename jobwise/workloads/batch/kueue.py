@@ -70,5 +70,5 @@ def _requests(sets: list[dict[str, Any]]) -> tuple[float, int, float]:
 
 
 def _quantity(text: Any) -> float:
-    found = QUANTITY.fullmatch(str(text))
-    return float(found[1]) * FACTORS.get(found[2] or "", 1.0) if found else 0.0
+    match = QUANTITY.fullmatch(str(text))
+    return float(match[1]) * FACTORS.get(match[2] or "", 1.0) if match else 0.0

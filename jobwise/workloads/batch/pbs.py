@@ -35,16 +35,16 @@ def read(f: LogFile) -> Workload:
     t = JobTable(f.source, f.name, "processors", reading=READING)
     last: dict[str, tuple[int, str]] = {}
     for n, line in f.lines():
-        found = RECORD.match(line)
-        if not found:
+        match = RECORD.match(line)
+        if not match:
             t.drop("that are no record", 1)
-        elif found[1] != "E":
+        elif match[1] != "E":
             t.drop("records of other kinds than E (job ended)", 1)
-        elif "[]" in found[2]:
+        elif "[]" in match[2]:
             t.drop("arrays as a whole (their jobs have records)", 1)
         else:
-            t.drop("earlier runs of a job that was begun again", int(found[2] in last))
-            last[found[2]] = (n, found[3])
+            t.drop("earlier runs of a job that was begun again", int(match[2] in last))
+            last[match[2]] = (n, match[3])
     t.add_rows(_rows(last))
     return t.workload(f.procs)
 
@@ -89,23 +89,23 @@ def _cores(x: dict[str, str], asked: dict[str, str]) -> int:
                 first, _, end = piece.partition("-")
                 held += int(end) - int(first) + 1 if end.isdigit() and first.isdigit() else 1
     ppn = re.search(r"ppn=(\d+)", asked.get("nodes", ""))
-    told = int(asked.get("ncpus", "0") or 0) if asked.get("ncpus", "0").isdigit() else 0
-    return max(held, told, _chunks(asked.get("select", ""), "ncpus"), _nodes(x, asked) * int(ppn[1]) if ppn else 0)
+    known = int(asked.get("ncpus", "0") or 0) if asked.get("ncpus", "0").isdigit() else 0
+    return max(held, known, _chunks(asked.get("select", ""), "ncpus"), _nodes(x, asked) * int(ppn[1]) if ppn else 0)
 
 
 def _chunks(select: str, key: str) -> int:
     """The sum of a resource over the chunks of a select."""
     parts = [re.match(r"(?:(\d+)(?::|$))?(.*)", c) for c in select.split("+") if c]
-    found = [(int(p[1] or 1), re.search(rf"(?:^|:){key}=(\d+)", p[2])) for p in parts if p]
-    return sum(n * int(r[1]) for n, r in found if r)
+    match = [(int(p[1] or 1), re.search(rf"(?:^|:){key}=(\d+)", p[2])) for p in parts if p]
+    return sum(n * int(r[1]) for n, r in match if r)
 
 
 def _nodes(x: dict[str, str], asked: dict[str, str]) -> int:
-    told = re.match(r"\d+", x.get("unique_node_count") or asked.get("nodect", ""))
-    return int(told[0]) if told else len({h.partition("/")[0] for h in x.get("exec_host", "").split("+") if h})
+    known = re.match(r"\d+", x.get("unique_node_count") or asked.get("nodect", ""))
+    return int(known[0]) if known else len({h.partition("/")[0] for h in x.get("exec_host", "").split("+") if h})
 
 
 def _gpus(asked: dict[str, str]) -> int:
-    told = next((asked[k] for k in ("ngpus", "gpus", "gpu") if asked.get(k, "").isdigit()), "")
+    known = next((asked[k] for k in ("ngpus", "gpus", "gpu") if asked.get(k, "").isdigit()), "")
     of_node = re.match(r"(\d+).*?gpus?=(\d+)", asked.get("nodes", ""))
-    return int(told) if told else int(of_node[1]) * int(of_node[2]) if of_node else _chunks(asked.get("select", ""), "ngpus")
+    return int(known) if known else int(of_node[1]) * int(of_node[2]) if of_node else _chunks(asked.get("select", ""), "ngpus")
