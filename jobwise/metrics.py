@@ -169,12 +169,14 @@ def throughput_spread(r: Finished) -> float:
     """Standard deviation of the jobs that end in a day over their mean, whole days from the first submit to the last; NaN for
     fewer than two of them (Boëzennec et al., TOMPECS'24, in units of the mean)."""
     begin, last = float(r.jobs["submit"].min()), float(r.jobs["submit"].max())
-    days = int((last - begin) // DAY_S)
-    if days < 2:
-        return float("nan")
-    day = (r.jobs["end"][ran(r)] - begin) // DAY_S
-    count = np.bincount(day[day < days].astype(int), minlength=days)
-    return float(count.std() / count.mean()) if count.any() else float("nan")
+    day = ((r.jobs["end"][ran(r)] - begin) // DAY_S).astype(int)
+    return spread(np.bincount(day), int((last - begin) // DAY_S))
+
+
+def spread(count: np.ndarray, days: int) -> float:
+    """Return the standard deviation of the first `days` counts over their mean; NaN for fewer than two, and where all are 0."""
+    count = np.append(count, np.zeros(max(days - len(count), 0)))[:days]
+    return float(count.std() / count.mean()) if days > 1 and count.any() else float("nan")
 
 
 def jain(values: np.ndarray) -> float:

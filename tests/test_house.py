@@ -300,24 +300,24 @@ def test_functions_say_what_they_take_and_return():
 
 
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
-    "top": 2360,
-    "cli": 4720,
-    "compare": 1700,
+    "top": 2390,
+    "cli": 4770,
+    "compare": 1710,
     "compiled": 550,
     "forecast": 1100,
     "learn": 5100,
     "live": 3720,
     "parallel": 800,
     "policies": 2890,
-    "report": 1650,
+    "report": 1655,
     "sim": 10_240,
-    "slurm": 5_900,
+    "slurm": 6_010,
     "starts": 815,
     "streaming": 350,
     "systems": 1640,
     "telemetry": 1000,
     "workflows": 2315,
-    "workloads": 4690,
+    "workloads": 6710,
     "worlds": 7745,
 }
 

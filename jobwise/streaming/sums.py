@@ -16,8 +16,8 @@ GAMMA = (1 + ERROR) / (1 - ERROR)
 
 @kernel
 def add_all(jobs, sums, wait, slow):
-    """Add the measures of finished jobs that ran in one go to `sums` [6, 2], in the order of `totals.MEANS`, then the
-    processor-seconds used; wait[j] s and slow[j], the bounded slowdown, of each. Formulas: `metrics`."""
+    """Add the measures of finished jobs that ran in one go to `sums` [8, 2], in the order of `totals.MEANS`, then the
+    processor-seconds used, and those times turnaround and times wait; wait[j] s and slow[j], the bounded slowdown, of each. Formulas: `metrics`."""
     for j in range(len(jobs)):
         job = jobs[j]
         run, n = job["end"] - job["start"], max(job["request"][0], 1)
@@ -28,7 +28,10 @@ def add_all(jobs, sums, wait, slow):
         add(sums[2], max((wait[j] + run) / (n * max(run, TAU)), 1.0))
         add(sums[3], wait[j])
         add(sums[4], wait[j] + run)
-        add(sums[5], job["request"][0] * run)
+        area = job["request"][0] * run
+        add(sums[5], area)
+        add(sums[6], area * (wait[j] + run))
+        add(sums[7], area * wait[j])
 
 
 @kernel

@@ -42,10 +42,11 @@ class Totals:
     """Totals of a schedule so far: `add` its jobs in order of the log, then read the `summary`."""
 
     def __init__(self):
-        self._sums = np.zeros((len(MEANS) + 1, 2))
+        self._sums = np.zeros((len(MEANS) + 3, 2))
         self._sketches = {k: Sketch() for k in ("bounded_slowdown", "wait")}
         self._jobs, self._failed, self._backfilled, self._longest = 0, 0, 0, 0.0
         self._late = 0  # jobs that waited over a day
+        self._ended, self._last = np.zeros(0), 0.0  # jobs that ended in each day; the last submit
         self._latest, self._end, self._users = -np.inf, 0.0, (np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
 
     def add(self, r: Record) -> None:
@@ -59,6 +60,9 @@ class Totals:
         self._latest, self._end = float(latest[-1]), max(self._end, float(r.jobs["end"].max()))
         self._jobs, self._failed = self._jobs + len(r.jobs), self._failed + int((r.jobs["status"] == FAILED).sum())
         self._longest = max(self._longest, float(wait.max()))
+        ended = np.bincount((r.jobs["end"] // metrics.DAY_S).astype(int), minlength=len(self._ended))
+        ended[: len(self._ended)] += self._ended.astype(int)
+        self._ended, self._last = ended, float(r.jobs["submit"][-1])
         self._late += int((wait > metrics.DAY_S).sum())
         users, counts, slowdowns = self._users
         own = np.unique(r.jobs["user"])
@@ -74,7 +78,7 @@ class Totals:
         """The keys of `metrics.summary`; `area` as a `Moving` keeps it."""
         if not self._jobs:
             return {"jobs": 0.0}
-        *sums, used = self._sums.sum(axis=1).tolist()
+        *sums, used, response, waited = self._sums.sum(axis=1).tolist()
         mean = {k: x / self._jobs for k, x in zip(MEANS, sums, strict=True)}
         q = {k: [s.quantile(x) for x in (0.5, 0.95, 0.99)] for k, s in self._sketches.items()}
         span, blocked = self._end, float(area[BLOCKED].sum())
@@ -94,9 +98,14 @@ class Totals:
             "max_wait": self._longest,
             "over_a_day": self._late / self._jobs,
             "turnaround": mean["turnaround"],
+            "area_weighted_response": response / used if used > 0 else 0.0,
+            "area_weighted_wait": waited / used if used > 0 else 0.0,
             "makespan": span,
             "utilisation": used / (processors * span) if span > 0 else 0.0,
             "throughput": self._jobs / span * 3600 if span > 0 else 0.0,
+            "throughput_spread": metrics.spread(self._ended, int(self._last // metrics.DAY_S)),
+            "processor_hours": used / 3600.0,
+            "idle_processor_hours": processors * span / 3600.0 - used / 3600.0,
             "queue_length": mean["wait"] * self._jobs / span if span > 0 else 0.0,
             "fragmentation": float(area[IDLE].sum()) / processors / blocked if blocked > 0 else 0.0,
             "backfill_rate": self._backfilled / (self._jobs - 1) if self._jobs > 1 else 0.0,

@@ -85,7 +85,7 @@ def open_log(
     """Read a job log of any known format.
 
     The formats are those of `jobwise.workloads.readers`: SWF, sacct (text, JSON), PBS, LSF, Grid Engine, Flux, HTCondor, OAR,
-    Kueue, Batsim, Parquet, tables of published data or with columns that are told, and those of other packages.
+    Kueue, Batsim, Parquet, tables of published data or with columns that the user names, and those of other packages.
     A workflow is a log, too (`open_workflow`), and so is a folder of them: a stream of 200 drawn from them at a load of 0.9.
 
     Parameters

@@ -55,7 +55,7 @@ class ColumnMap:
 
     def within(self, names: Any, where: str) -> dict[str, str]:
         """Return the column of each meaning in a table with these `names`; a map that ships may name some that are not there.
-        Raises InputError where one that the user names is not, and where too little of a job is told."""
+        Raises InputError where one that the user names is not, and where too little of a job is named."""
         chosen: dict[str, str] = {}
         for meaning, every in self.columns.items():
             tried = [every] if isinstance(every, str) else every
@@ -66,7 +66,7 @@ class ColumnMap:
             chosen |= {meaning: there} if there is not None else {}
         size = {self.size} if self.size in chosen else set(SIZES) & set(chosen)
         if not size or not set(chosen) & set(TIMES) or not set(chosen) & {"end", "run"}:
-            raise InputError(f"{where}: a time, the end or the run, and a size of jobs must be told: --columns {EXAMPLE}")
+            raise InputError(f"{where}: a time, the end or the run, and a size of jobs must be named: --columns {EXAMPLE}")
         return chosen
 
     def of_cluster(self, name: str) -> ColumnMap:
@@ -135,7 +135,7 @@ def _checked(name: str, x: dict[str, Any], where: str) -> ColumnMap:
 
 
 def known(names: Any) -> ColumnMap | None:
-    """Return the map that ships for a table of these columns; of several the one that is known by most of them."""
+    """Return the map that ships for a table of these columns; of several that which is known by most of them."""
     fitting = [m for m in shipped().values() if m.fits(names)]
     return max(fitting, key=lambda m: len(m.known_by), default=None)
 

@@ -95,6 +95,7 @@ def test_standard_input_and_output(good):
 @pytest.mark.parametrize("what", BAD)
 def test_bad_logs(what, tmp_path, capsys):
     content, message = BAD[what]
+    message = "is in no format that jobwise knows" if what in ("prose", "html") else message
     path = tmp_path / "bad.swf"
     path.write_text(content)
     wrong(capsys, ["simulate", path], "bad.swf", message)
@@ -341,7 +342,7 @@ def test_dead_ends_name_the_way_out(good, tmp_path, capsys):
         "JobID           User\n1 a\n": ("spaces", "sacct -a"),
         "1|1|a|b|c|d|COMPLETED|2026-01-01T00:00:00\n": ("without the line of names",),
         "submit_timestamp,duration_s,num_gpus,virtual_cluster\n2017-09-04 10:30:41,1,1,a\n": ("6c71a0",),
-        '{"jobs": []}': ("no job log",),
+        '{"jobs": []}': ("is JSON of no kind that is known",),
     }.items():
         (tmp_path / "odd.txt").write_text(odd)
         wrong(capsys, ["simulate", tmp_path / "odd.txt"], *parts)

@@ -205,7 +205,7 @@ def test_the_screen_is_one_table_and_the_json_has_both_ways(tmp_path, capsys, mo
     monkeypatch.setenv("COLUMNS", "120")
     assert run([*words, "--all"]) == 0
     more = capsys.readouterr().out
-    assert len(re.findall(r"^ ?scheduler ", more, re.M)) == 3 and "won/tied/lost" in more
+    assert len(re.findall(r"^ ?scheduler ", more, re.M)) == 4 and "won/tied/lost" in more
     assert run([*words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["answer"] and found["other_way"]["policies"][1]["policy"] == "saf+easy"

@@ -1,8 +1,8 @@
 """Logs of other batch systems: what jobwise reads is what a few lines of csv, json and re read; what is left out is counted.
 
-Modules: workloads/batch/pbs.py, workloads/batch/lsf.py, workloads/batch/sge.py, workloads/batch/flux.py, workloads/batch/condor.py,
-workloads/batch/oar.py, workloads/batch/kueue.py, workloads/batch/batsim.py, workloads/batch/events.py, workloads/jobtable.py,
-workloads/logfile.py, workloads/slurm_json.py.
+Modules: workloads/batch/batsim.py, workloads/batch/condor.py, workloads/batch/events.py, workloads/batch/flux.py,
+workloads/batch/kueue.py, workloads/batch/lsf.py, workloads/batch/oar.py, workloads/batch/pbs.py, workloads/batch/sge.py,
+workloads/jobtable.py, workloads/logfile.py, workloads/opened.py, workloads/slurm_json.py, workloads/swf_lines.py.
 """
 
 import csv

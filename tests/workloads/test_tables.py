@@ -1,6 +1,6 @@
 """Tables of jobs by maps of their columns: those that ship, a file's, and those of the command line.
 
-Modules: workloads/tables.py, workloads/fields.py, workloads/jobtable.py, workloads/column_maps.toml.
+Modules: workloads/fields.py, workloads/tables.py.
 """
 
 import csv
@@ -204,8 +204,8 @@ def test_columns_of_the_command_line_a_file_and_a_data_set(tmp_path, capsys):
 
 WRONG = {
     "submit=when,processors=what,run=lang": "there is no column 'lang', which --columns names; it has when, what, long",
-    "submit=when,processors=what": "a time, the end or the run, and a size of jobs must be told: --columns submit=COLUMN",
-    "submit=when,run=long": "a size of jobs must be told",
+    "submit=when,processors=what": "a time, the end or the run, and a size of jobs must be named: --columns submit=COLUMN",
+    "submit=when,run=long": "a size of jobs must be named",
     "submit=when:weeks,processors=what,run=long": "submit in 'weeks': s, ms, us, ns, minutes, hours, days is expected",
     "submit=when,processors=what:many,run=long": "processors in 'many': a factor, or tres:NAME is expected",
     "kestral": "unknown map of columns 'kestral'; did you mean kestrel or",
