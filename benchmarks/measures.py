@@ -41,7 +41,11 @@ QUESTIONS = (
     ("How long does work take, whoever's it is?", "area-weighted response", "users with small jobs hardly count"),
     ("Do large and long jobs pay for the others?", "area-weighted wait", "the same"),
     ("Who waits longest?", "longest wait, share that waits over a day", "one job decides the first"),
-    ("Is the machine used?", "utilisation, processor hours used and idle", "where the load is below 1 it says nothing of a scheduler"),
+    (
+        "Is the machine used?",
+        "utilisation, processor hours used and idle",
+        "below a load of 1 it hardly depends on a scheduler",
+    ),
     ("Does the work come out evenly?", "throughput ±", "submits come unevenly, and so does what ends"),
     ("Is one user served worse than the next?", "user fairness, waits by user", "fair shares are not in it"),
 )
@@ -50,7 +54,9 @@ QUESTIONS = (
 def of_log(c: Comparison) -> list[str]:
     """The lines of a log: each measure of each scheduler with its rank, and the two changes."""
     whole, rows = c.whole, []
-    ranks = {m: np.argsort(np.argsort([s[m] * (1 if less else -1) for s in whole])) + 1 for m, (_, less) in MEASURES.items()}
+    ranks = {}
+    for m, (_, less) in MEASURES.items():
+        ranks[m] = np.argsort(np.argsort([s[m] * (1 if less else -1) for s in whole])) + 1
     for p, name in enumerate(c.policies):
         cells = []
         for m in MEASURES:
@@ -75,7 +81,8 @@ def disagreement(comparisons: list[Comparison]) -> str:
                 other += int(sign * np.sign(a["bounded_slowdown"] - b["bounded_slowdown"]) < 0)
                 every += 1
         rows.append([name, f"{other} of {every}"])
-    return "\n".join(table(["measure", "pairs of schedulers that it orders the other way than the mean bounded slowdown"], rows))
+    heads = ["measure", "pairs of schedulers that it orders the other way than the mean bounded slowdown"]
+    return "\n".join(table(heads, rows))
 
 
 def denied(comparisons: list[Comparison]) -> str:
@@ -84,8 +91,8 @@ def denied(comparisons: list[Comparison]) -> str:
     losses = sum(c.change_weighted(p).low > 0 for c, p in gains)
     both = sum(c.change_weighted(p).high < 0 for c, p in gains)
     return (
-        f"Of {len(gains)} schedulers whose slowdown is lower than that of `{POLICIES[0]}` for sure (95 %), {losses} have a higher "
-        f"area-weighted response for sure, {both} a lower one, and of {len(gains) - losses - both} it cannot be told."
+        f"Of {len(gains)} schedulers whose slowdown is lower than that of `{POLICIES[0]}` for sure (95 %), {losses} have a "
+        f"higher area-weighted response for sure, {both} a lower one, and of {len(gains) - losses - both} it cannot be said."
     )
 
 
@@ -101,13 +108,14 @@ def main() -> None:
     text = [
         "# Which number answers which question",
         stamp,
-        "All of these are in `simulate`, in reports and in JSON; `compare --all` prints them. Response is wait and run; area is "
-        "processors times run time; throughput ± is the standard deviation of the jobs that end in a day, over their mean.",
+        "All of these are in `simulate`, in reports and in JSON; `compare --all` prints them. Response is wait and run; area "
+        "is processors times run time; throughput ± is the standard deviation of the jobs that end in a day, over their mean.",
         "\n".join(table(["question", "number", "what to know"], [list(x) for x in QUESTIONS])),
-        "Boëzennec, Dufossé and Pallez (ACM TOMPECS 2024) call the mean bounded slowdown hazardous for comparing schedulers: it "
-        "falls when short jobs pass long ones, whatever the long ones lose. They advise the area-weighted response time, the "
-        "utilisation and the spread of the throughput. Their example on the logs here: schedulers, each measure, and in brackets "
-        f"their rank by it (1 is best). The first {JOBS:,} jobs of each log, means of {REPLICAS} time-shifted replicas.",
+        "Boëzennec, Dufossé and Pallez (ACM TOMPECS 2024) call the mean bounded slowdown hazardous for comparing schedulers: "
+        "it falls when short jobs pass long ones, whatever the long ones lose. They advise the area-weighted response time, "
+        "the utilisation and the spread of the throughput. Their example on the logs here: schedulers, each measure, and in "
+        f"brackets their rank by it (1 is best). The first {JOBS:,} jobs of each log, means of {REPLICAS} time-shifted "
+        "replicas.",
         "## Where measures disagree",
         denied(every),
         disagreement(every),

@@ -56,12 +56,13 @@ def _rows(kind: str, first: int, count: int) -> str:
             stamps = "|".join(time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(x)) for x in (a, b, c))
             out.append(f"{i}|u{u}|lab|batch|normal|COMPLETED|{stamps}|{r}|{t // 60}|{n}|{n}|cpu={n},mem=4G,node=1\n")
         elif kind == "pbs":
-            text = f"user=u{u} group=lab queue=work ctime={a} qtime={a} etime={a} start={b} exec_host=n1/0*{n} Resource_List.ncpus={n}"
-            out.append(f"03/02/2026 08:00:10;E;{i}.head;{text} Resource_List.walltime={t} session=9 end={c} Exit_status=0\n")
+            text = f"user=u{u} group=lab queue=work ctime={a} qtime={a} etime={a} start={b} exec_host=n1/0*{n}"
+            more = f"Resource_List.ncpus={n} Resource_List.walltime={t} session=9 end={c} Exit_status=0"
+            out.append(f"03/02/2026 08:00:10;E;{i}.head;{text} {more}\n")
         elif kind == "lsf":
             usage = "5.0 0.1 0 0 -1 0 0 0 0 0 0 0 -1 0 0 0 0 0 -1"
-            text = f'"JOB_FINISH" "10.1" {c} {i} 1001 3 {n} {a} 0 0 {b} "u{u}" "normal" "" "" "" "head" "/h" "" "" "" "1.2" 0 1 "{n}*n1"'
-            out.append(f'{text} 64 60.0 "sim" "sleep 10" {usage} "" "lab" 0 {n} "" "" 0 0 0\n')
+            text = f'"JOB_FINISH" "10.1" {c} {i} 1001 3 {n} {a} 0 0 {b} "u{u}" "normal" "" "" "" "head" "/h"'
+            out.append(f'{text} "" "" "" "1.2" 0 1 "{n}*n1" 64 60.0 "sim" "sleep 10" {usage} "" "lab" 0 {n} "" "" 0 0 0\n')
         else:
             usage = ":".join(["0"] * 18)
             text = f"all.q:n1:lab:u{u}:sim:{i}:sge:0:{a}:{b}:{c}:0:0:{usage}:chem:dept:smp:{n}:0"
@@ -70,7 +71,7 @@ def _rows(kind: str, first: int, count: int) -> str:
 
 
 def written(kind: str, rows: int, folder: Path) -> Path:
-    """Write a log of so many rows."""
+    """Write a log of `rows` rows."""
     path = folder / f"{kind}.log"
     with open(path, "w") as f:
         f.write(HEADS[kind])

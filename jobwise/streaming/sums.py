@@ -17,7 +17,8 @@ GAMMA = (1 + ERROR) / (1 - ERROR)
 @kernel
 def add_all(jobs, sums, wait, slow):
     """Add the measures of finished jobs that ran in one go to `sums` [8, 2], in the order of `totals.MEANS`, then the
-    processor-seconds used, and those times turnaround and times wait; wait[j] s and slow[j], the bounded slowdown, of each. Formulas: `metrics`."""
+    processor-seconds used, and those times turnaround and times wait; wait[j] s and slow[j], the bounded slowdown, of each.
+    Formulas: `metrics`."""
     for j in range(len(jobs)):
         job = jobs[j]
         run, n = job["end"] - job["start"], max(job["request"][0], 1)
