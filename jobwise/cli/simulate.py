@@ -28,7 +28,10 @@ from jobwise.workloads.transform import recorded
 class OutputFiles:
     """Files: where the schedule is written."""
 
-    out: Annotated[Optional[str], typer.Option("--out", "-o", help="Write the schedule: .csv, .parquet, or .swf.")] = None
+    out: Annotated[
+        Optional[str],
+        typer.Option("--out", "-o", help="Write the schedule: .csv, .parquet, .swf; .json: metrics by Batsim's names."),
+    ] = None
     evalys: Annotated[Optional[str], typer.Option("--evalys", help="Write a jobs.csv that evalys reads.")] = None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
@@ -56,7 +57,11 @@ def info(log: Log, procs: Procs = None, form: LogFormat = LogFormat(), as_json: 
     if as_json:
         about = {"workload": w.name, "dropped": w.dropped, "notes": w.notes, "statistics": numbers, "recorded": site}
         about["machine"] = w.cluster.units | {"nodes": len(w.cluster.capacity)}
-        print_json(about | {"first_submit": date(w, 0.0), "last_submit": date(w, span(w)), "header": list(w.header)})
+        print_json(
+            about
+            | {"resources": {k: v for k, (v, _) in transform.resources(w).items()}}
+            | {"first_submit": date(w, 0.0), "last_submit": date(w, span(w)), "header": list(w.header)}
+        )
         return
     noticed(w)
     overloaded(w)
@@ -72,6 +77,7 @@ def info(log: Log, procs: Procs = None, form: LogFormat = LogFormat(), as_json: 
         if k != "processors"
     ]
     rows.insert(1, ["machine", w.cluster.words, ""])
+    rows += [[k, f"{v:,.3f}" if v % 1 else f"{v:,.0f}", u] for k, (v, u) in transform.resources(w).items()]
     if date(w, 0.0):
         rows = [["first submit", date(w, 0.0), ""], ["last submit", date(w, span(w)), ""], *rows]
     if site:
@@ -94,6 +100,7 @@ class LogChanges:
     jitter: Annotated[float, typer.Option("--jitter", min=0, help="Move submits by up to X s.")] = 0.0
     merge: Annotated[Optional[list[str]], typer.Option("--merge", help="Another log to merge in; repeat it.")] = None
     anonymize: Annotated[bool, typer.Option("--anonymize", help="Renumber who submitted, drop names and free text.")] = False
+    extended: Annotated[bool, typer.Option("--extended", help="SWF: keep columns behind the 18.")] = False
     shift: Annotated[float, typer.Option("--shift", help="--anonymize: move the calendar by N days.")] = 0.0
 
 
@@ -135,8 +142,8 @@ def convert(
         if out == "-":
             raise InputError("a split writes two files; name one instead of '-'")
         w, rest = transform.split(w, split)
-        _write(rest, _rest(out))
-    _write(w, out)
+        _write(rest, _rest(out), c.extended)
+    _write(w, out, c.extended)
     if out != "-":
         print(f"{out}: {len(w):,} jobs (left out: {w.left_out})")
 
@@ -146,9 +153,15 @@ def _rest(out: str) -> str:
     return f"{out.removesuffix('.parquet')}.rest.parquet" if out.endswith(".parquet") else f"{out}.rest"
 
 
-def _write(w: Workload, out: str) -> None:
-    """Write a log in the format that the name of the file says."""
-    (write_log if out.endswith(".parquet") else batsim.write if out.endswith(".json") else write_swf)(w, out)
+def _write(w: Workload, out: str, extended: bool = False) -> None:
+    """Write a log in the format that the name of the file says. Raises InputError."""
+    other = {".parquet": write_log, ".json": batsim.write}.get(Path(out).suffix)
+    if other is None:
+        write_swf(w, out, extended)
+        return
+    if extended:
+        raise InputError(f"{out}: --extended is for SWF")
+    other(w, out)
 
 
 @dataclass(frozen=True)

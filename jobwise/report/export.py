@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -106,7 +107,29 @@ def _parquet(r: Record, path: str) -> None:
         pen.write(r)
 
 
-_WRITERS: dict[str, Callable[[Record, str], None]] = {".csv": _csv, ".swf": _swf, ".parquet": _parquet}
+def batsim_metrics(r: Record) -> dict[str, float]:
+    """Return the metrics of a schedule by the names of Batsim's schedule.json: times in s; makespan from the first submit."""
+    s, done = metrics.summary(r), r.jobs["status"] == STATUS_NAMES.index("done")
+    wait, turnaround, slow = metrics.wait(r), metrics.turnaround(r), metrics.slowdown(r)
+    span, processors = metrics.makespan(r), r.cluster.processors
+    out: dict[str, float] = {
+        "nb_computing_machines": processors,
+        "nb_jobs": len(r.jobs),
+        "nb_jobs_finished": int(metrics.ran(r).sum()),
+    }
+    out |= {"nb_jobs_success": int(done.sum()), "nb_jobs_killed": int(metrics.ran(r).sum() - done.sum())}
+    out |= {"nb_jobs_rejected": len(r.jobs) - int(metrics.ran(r).sum()), "success_rate": float(done.mean())}
+    means = {"waiting_time": wait, "turnaround_time": turnaround, "slowdown": slow}
+    out |= {f"mean_{k}": float(x.mean()) for k, x in means.items()} | {f"max_{k}": float(x.max()) for k, x in means.items()}
+    used = s["processor_hours"] * 3600.0
+    return out | {"makespan": span, "time_computing": used, "time_idle": processors * span - used}
+
+
+def _batsim(r: Record, path: str) -> None:
+    write_whole(path, json.dumps(batsim_metrics(r), indent=1) + "\n")
+
+
+_WRITERS: dict[str, Callable[[Record, str], None]] = {".csv": _csv, ".swf": _swf, ".parquet": _parquet, ".json": _batsim}
 
 
 def writer(path: str) -> Callable[[Record, str], None]:
@@ -118,7 +141,7 @@ def writer(path: str) -> Callable[[Record, str], None]:
 
 
 def write(r: Record, path: str) -> None:
-    """Write the schedule in the format its ending names: .csv, .parquet, .swf."""
+    """Write the schedule in the format its ending names: .csv, .parquet, .swf; .json: Batsim's metrics of it."""
     writer(path)(r, path)
 
 

@@ -19,6 +19,7 @@ from jobwise.workloads.swf import COLUMNS, from_table
 TIMES = ("submit", "eligible", "start", "end")  # s since 1970, or since any moment
 SPANS = ("run", "wait", "walltime")  # s
 SIZES = ("processors", "nodes", "gpus")  # what a job is given; the first that a log tells is what is scheduled
+BESIDE = ("gpus", "nodes")  # kept as columns where something else is scheduled
 WHO = ("user", "group", "queue", "partition", "app")  # names
 NAMES = (*TIMES, *SPANS, *SIZES, "memory", "job", "status", *WHO)  # all that a column can mean; memory: MB of a job
 READS: dict[str, Callable[..., fields.Read]] = {
@@ -121,7 +122,7 @@ class JobTable:
         if not keep.any():
             raise InputError(f"{self.where}: no job that ran ({self._reasons()})")
         more = sorted({k for p in self.parts for k in p} - {*NAMES, "line"})
-        table = np.full((int(keep.sum()), len(COLUMNS) + 1 + len(more)), -1.0)
+        table = np.full((int(keep.sum()), len(COLUMNS) + 2 + len(more)), -1.0)
         put = {name: i for i, name in enumerate(COLUMNS)}
         values = {"submit": submit, "wait": start - submit, "run": run, "allocated": amount, "requested": amount}
         values |= {"job": self.column("job"), "walltime": self._limits(run), "status": self.column("status")}
@@ -133,8 +134,9 @@ class JobTable:
         for key in WHO:
             which, ids[key] = self._names(key)
             table[:, put[key]] = which[keep]
-        table[:, len(COLUMNS)] = np.nan_to_num(self.column("gpus")[keep], nan=0.0)
-        for i, key in enumerate(more, len(COLUMNS) + 1):
+        for i, key in enumerate(BESIDE, len(COLUMNS)):
+            table[:, i] = np.nan_to_num(self.column(key)[keep], nan=0.0)
+        for i, key in enumerate(more, len(COLUMNS) + len(BESIDE)):
             table[:, i] = self.column(key)[keep]
         return self._made(table, size, procs, ids, more)
 
@@ -146,10 +148,11 @@ class JobTable:
         count = said or peak(table)
         machine = pool(count) if size == "processors" else Cluster(np.array([[count]], np.int64), (size,))
         header = [f"; Computer: {self.name}"]
-        kept, unit = ("gpus", *more), PLAIN[size]
+        kept, unit = (*BESIDE, *more), PLAIN[size]
         w = from_table(table, header, name=self.name, where=self.where, cluster=machine, more=kept, unit=unit)
-        if not (w.columns["gpus"] > 0).any():
-            w.columns.pop("gpus")
+        for key in BESIDE:
+            if key == size or not (w.columns[key] > 0).any():
+                w.columns.pop(key)
         w.dropped.update({**self.left, **w.dropped})
         w.notes.update(self.notes)
         if not said:

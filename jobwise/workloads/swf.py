@@ -273,8 +273,9 @@ def _number(x: float) -> str:
     return str(int(x)) if x == int(x) else repr(float(x))
 
 
-def swf_text(w: Workload) -> str:
-    """The workload as SWF text: its header lines (made up where it had none), then one line a job."""
+def swf_text(w: Workload, extended: bool = False) -> str:
+    """The workload as SWF text: its header lines (made up where it had none), then one line a job. `extended`: further columns
+    of its source stand behind the 18, named by the line "Fields" of the header."""
     header = list(w.header)
     if not header:
         header = ["; Version: 2.2", f"; Computer: {w.name}", f"; MaxJobs: {len(w)}", f"; MaxRecords: {len(w)}"]
@@ -287,10 +288,22 @@ def swf_text(w: Workload) -> str:
     table = swf_table(w)
     whole = (table == np.floor(table)).all(axis=0)
     columns = [c.astype(np.int64).astype(str) if w_ else [_number(x) for x in c] for c, w_ in zip(table.T, whole, strict=True)]
+    more = [k for k in w.columns if k not in COLUMNS] if extended else []
+    if more:
+        header = [x for x in header if directive([x], "Fields") is None]
+        header.append(f"; Fields: {' '.join(more)}")
+        columns += [_behind(w.columns[k]) for k in more]
     return "\n".join([*header, *map(" ".join, zip(*columns, strict=True))]) + "\n"
 
 
-def write_swf(w: Workload, path: str | Path) -> None:
+def _behind(values: np.ndarray) -> list[str]:
+    """A column behind the 18: numbers (-1: not said), or words without spaces."""
+    if values.dtype.kind in "fiu":
+        return [_number(x) for x in np.nan_to_num(values.astype(float), nan=-1.0).tolist()]
+    return [re.sub(r"\s+", "_", str(x)) or "-1" for x in values.tolist()]
+
+
+def write_swf(w: Workload, path: str | Path, extended: bool = False) -> None:
     """Write a workload in Standard Workload Format, whole or not at all.
 
     Parameters
@@ -299,6 +312,8 @@ def write_swf(w: Workload, path: str | Path) -> None:
         The jobs; sizes are units of the first resource.
     path : str or Path
         The file, compressed where its name ends in .gz or .xz; ``-`` for standard output.
+    extended : bool
+        Write further columns of its source behind the 18, as `from_blocks` reads them.
 
     Raises
     ------
@@ -307,7 +322,7 @@ def write_swf(w: Workload, path: str | Path) -> None:
     """
     from jobwise.files import write_whole
 
-    data = swf_text(w).encode()
+    data = swf_text(w, extended).encode()
     if str(path).endswith(".gz"):
         data = gzip.compress(data, 6, mtime=0)
     elif str(path).endswith(".xz"):

@@ -185,6 +185,28 @@ def recorded(w: Workload) -> dict[str, float] | None:
     }
 
 
+def resources(w: Workload) -> dict[str, tuple[float, str]]:
+    """Return what the source says of jobs beside their sizes, (value, unit) by name: GPUs, nodes, memory; nothing of what it
+    does not say."""
+    out: dict[str, tuple[float, str]] = {}
+    for key in ("gpus", "nodes"):
+        values = np.nan_to_num(w.columns[key].astype(float)) if key in w.columns else np.zeros(1)
+        if (values > 0).any():
+            out |= {
+                f"jobs with {key}" if key == "gpus" else f"jobs on several {key}": (
+                    float((values > (key == "nodes")).sum()),
+                    "",
+                )
+            }
+            out |= {f"mean {key}": (float(values[values > 0].mean()), key), f"most {key}": (float(values.max()), key)}
+    memory, size = w.jobs["memory"], w.jobs["request"][:, 0]
+    if (asked := memory > 0).any():  # KB of a processor, as SWF has it
+        whole = memory[asked] * size[asked] / 1e6
+        out |= {"jobs that say memory": (float(asked.sum()), ""), "mean memory": (float(whole.mean()), "GB")}
+        out |= {"most memory": (float(whole.max()), "GB")}
+    return out
+
+
 def statistics(w: Workload) -> dict[str, float]:
     """Return what every report says about a workload: counts, gaps, run times, sizes, load, quality of estimates."""
     size, run = w.jobs["request"][:, 0].astype(float), w.truth["runtime"]

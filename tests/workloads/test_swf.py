@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.workloads.opened import blocks
 from jobwise.workloads.sacct import from_text as sacct_from_text
+from jobwise.workloads.source import open_log
 from jobwise.workloads.swf import COLUMNS, directive, from_blocks, from_text, read_swf, swf_text, write_swf
 
 HEADER = "; Version: 2.2\n; MaxProcs: 8\n; UnixStartTime: 1000\n"
@@ -250,3 +252,17 @@ def test_a_machine_of_nodes_whose_jobs_count_processors():
     w = from_text(text(line(1, 0, allocated=8, requested=8), header="; MaxNodes: 3\n"), "x")
     assert w.cluster.processors == 9 and any("guessed" in note for note in w.notes)
     assert from_text(text(line(), header="; MaxProcs: 1,024\n"), "x").cluster.processors == 1024
+
+
+def test_more_columns_are_written_and_read_again(tmp_path, capsys):
+    rows = [line(k, 10 * k) + f" {4 * k} a{k}" for k in (1, 2)]
+    (tmp_path / "a.swf").write_text(text(*rows, header=HEADER + "; Fields: gpus_used kind\n"))
+    a, out = str(tmp_path / "a.swf"), tmp_path / "b.swf"
+    assert run(["trace", "convert", a, str(out), "--extended"]) == 0
+    w = open_log(str(out))
+    assert w.columns["gpus_used"].tolist() == [4, 8] and w.columns["kind"].tolist() == ["a1", "a2"]
+    assert out.read_text().count("; Fields: gpus_used kind") == 1
+    assert run(["trace", "convert", a, str(tmp_path / "c.swf")]) == 0
+    assert all(len(x.split()) == 18 for x in (tmp_path / "c.swf").read_text().splitlines() if x[0] != ";")
+    assert run(["trace", "convert", a, str(tmp_path / "c.parquet"), "--extended"]) == 2
+    assert "--extended is for SWF" in capsys.readouterr().err
