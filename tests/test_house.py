@@ -301,7 +301,7 @@ def test_functions_say_what_they_take_and_return():
 
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
     "top": 2390,
-    "cli": 4770,
+    "cli": 4780,
     "compare": 1710,
     "compiled": 550,
     "forecast": 1100,
@@ -309,7 +309,7 @@ LINES = {  # most lines of a package; raised only by a commit whose message says
     "live": 3720,
     "parallel": 800,
     "policies": 2890,
-    "report": 1655,
+    "report": 1680,
     "sim": 10_240,
     "slurm": 6_010,
     "starts": 815,
@@ -317,7 +317,7 @@ LINES = {  # most lines of a package; raised only by a commit whose message says
     "systems": 1640,
     "telemetry": 1000,
     "workflows": 2315,
-    "workloads": 6710,
+    "workloads": 6800,
     "worlds": 7745,
 }
 

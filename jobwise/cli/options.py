@@ -118,7 +118,7 @@ def open_log(
     the world of slots, a pool's processors as equal nodes. `racks`: the GPU jobs of a log on this cluster. `form`: what the
     file does not tell (`LogFormat.words`)."""
     machine = racks_of(racks) if racks else None
-    with progress(f"fetching {log}") as show:
+    with progress(f"reading {log}", share=True) as show:
         w = read(log, procs, show, machine, form)
     if jobs is not None and jobs < len(w):
         w = replace(first(w, jobs), dropped={f"{k} in the whole file": n for k, n in w.dropped.items()})

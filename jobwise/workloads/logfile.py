@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +31,7 @@ class LogFile:
     columns: str = ""
     fields: str = ""
     cluster: str = ""
+    report: Callable[[int, int], None] | None = None  # called with (bytes, of bytes) as it is read
 
     @property
     def name(self) -> str:
@@ -49,9 +51,11 @@ class LogFile:
             raise InputError(f"{self.source}: looks like a binary file; a text file is expected")
         return opened.decoded(self._bytes)
 
-    def open(self) -> BinaryIO:
-        """Open it, decompressed, to be read part by part. Raises InputError."""
-        return cast(BinaryIO, io.BytesIO(self._bytes)) if self.source == "-" else opened.stream(self.source)
+    def open(self) -> AbstractContextManager[BinaryIO]:
+        """Return it open, decompressed, to be read part by part. Raises InputError."""
+        if self.source == "-":
+            return cast(BinaryIO, io.BytesIO(self._bytes))
+        return opened.stream(self.source, self.report)
 
     @cached_property
     def head(self) -> str:
@@ -59,7 +63,7 @@ class LogFile:
         if self.source == "-":
             data = self._bytes[:HEAD]
         else:
-            with self.open() as file:
+            with opened.stream(self.source) as file:
                 data = next(opened.blocks(file, self.source, HEAD), b"")[: 4 * HEAD]
         if b"\x00" in data:
             raise InputError(f"{self.source}: looks like a binary file; a text file is expected")

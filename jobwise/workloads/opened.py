@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -16,6 +18,7 @@ MOST_BYTES = 2 << 30  # of a decompressed file that is read as a whole
 MOST_STREAMED = 64 << 30  # of one that is read in blocks
 MOST_LINE = 64 << 20
 BLOCK = 16 << 20
+STEP = 8 << 20  # bytes between two reports
 
 
 def read_bytes(path: str | Path, most: int | None = None) -> bytes:
@@ -61,22 +64,44 @@ def read_text(path: str | Path) -> str:
     return decoded(data)
 
 
-def stream(source: str) -> BinaryIO:
-    """Open a file, `-` for standard input, decompressed (.gz, .xz by content), to be read part by part. Raises InputError."""
-    if source == "-":
-        return cast(BinaryIO, io.BytesIO(read_bytes(source)))
+class Counted(io.FileIO):
+    """A file that says how much of it has been read: `report(bytes, of bytes)`."""
+
+    def __init__(self, source: str, report: Callable[[int, int], None] | None):
+        super().__init__(source)
+        self._report, self._size, self._next = report, max(os.fstat(self.fileno()).st_size, 1), STEP
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Read into a buffer; the number of bytes."""
+        count = super().readinto(buffer) or 0
+        if self._report and (at := self.tell()) >= self._next:
+            self._next = at + STEP
+            self._report(at, self._size)
+        return count
+
+
+@contextmanager
+def stream(source: str, report: Callable[[int, int], None] | None = None) -> Iterator[BinaryIO]:
+    """Yield an open file, decompressed (.gz, .xz by content), to be read part by part; `report`: called with (bytes, of bytes)
+    as it is. Raises InputError."""
     try:
-        with open(source, "rb") as file:
-            start = file.read(6)
+        raw = io.BufferedReader(Counted(source, report), 1 << 20)
     except FileNotFoundError:
         raise InputError(f"{source}: there is no such file") from None
     except IsADirectoryError:
         raise InputError(f"{source}: is a folder; a file is expected") from None
     except OSError as error:
         raise InputError(f"{source}: cannot be read: {error.strerror or error}") from None
-    if start[:2] == b"\x1f\x8b":
-        return cast(BinaryIO, gzip.open(source))
-    return cast(BinaryIO, lzma.open(source)) if start == b"\xfd7zXZ\x00" else open(source, "rb")
+    with raw:
+        start = raw.peek(6)
+        if start[:2] == b"\x1f\x8b":
+            with gzip.open(raw) as file:
+                yield cast(BinaryIO, file)
+        elif start[:6] == b"\xfd7zXZ\x00":
+            with lzma.open(raw) as file:
+                yield cast(BinaryIO, file)
+        else:
+            yield cast(BinaryIO, raw)
 
 
 def blocks(file: BinaryIO, source: str, size: int = BLOCK) -> Iterator[bytes]:

@@ -97,7 +97,7 @@ def open_log(
     procs : int, optional
         Processors of the machine, in place of what the log says; of workflows 64 by default.
     progress : callable, optional
-        Called with (bytes, of bytes) while a log of the catalogue is fetched.
+        Called with (bytes, of bytes) while a log is read, or, of the catalogue, fetched.
     machine : Cluster, optional
         GPU racks that the jobs are for.
     form : dict of str to str, optional
@@ -126,4 +126,4 @@ def open_log(
         source = str(catalogue.fetch(source, progress))
     if source != "-" and (Path(source).is_dir() or (_is_workflow(Path(source)) and _holds_workflow(Path(source)))):
         return _flows(source, procs or 64)
-    return readers.read(LogFile(source, procs, machine, **(form or {})))
+    return readers.read(LogFile(source, procs, machine, report=progress, **(form or {})))
