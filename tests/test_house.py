@@ -301,7 +301,7 @@ def test_functions_say_what_they_take_and_return():
 
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
     "top": 2390,
-    "cli": 4780,
+    "cli": 4790,
     "compare": 1710,
     "compiled": 550,
     "forecast": 1100,
