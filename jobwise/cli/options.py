@@ -37,7 +37,7 @@ def policy_option(help: str) -> Any:
     return typer.Option("--policy", "-p", help=help, autocompletion=policies_like)
 
 
-LOG_HELP = "SWF or sacct file (.gz, .xz), '-', or a name such as sdsc-sp2."
+LOG_HELP = "SWF, sacct, PBS, LSF, … file (.gz, .xz), '-', or a name such as sdsc-sp2."
 Log = Annotated[str, typer.Argument(metavar="LOG", help=LOG_HELP)]
 Policy = Annotated[
     str,

@@ -106,7 +106,9 @@ class Accounting:
         moments = pc.strptime(
             pc.if_else(usual, column, pa.scalar(None, pa.string())), format="%Y-%m-%dT%H:%M:%S", unit="s", error_is_null=True
         )
-        stamps = pc.if_else(pc.less(pc.cast(moments, pa.int64()), 0), pa.scalar(None, pa.int64()), pc.cast(moments, pa.int64()))
+        day = pc.cast(pc.utf8_slice_codeunits(pc.if_else(usual, column, "0000-00-00"), 8, 10), pa.int64())
+        real = pc.and_(pc.equal(pc.day(moments), day), pc.greater_equal(pc.cast(moments, pa.int64()), 0))  # not 31 February
+        stamps = pc.if_else(pc.fill_null(real, False), pc.cast(moments, pa.int64()), pa.scalar(None, pa.int64()))
         seconds = pc.coalesce(seconds, pc.cast(stamps, pa.float64()))
         out = seconds.to_numpy(zero_copy_only=False).astype(float)
         left = np.flatnonzero(np.isnan(out) & ~none.to_numpy(zero_copy_only=False))

@@ -20,7 +20,8 @@ WORDS = {  # a state by how it begins, in lower case -> the status of SWF; None:
         ("complet", "pass", "success", "succe", "terminated", "done", "finished", "cd", "exit 0", "job_finished"), 1
     ),
     **dict.fromkeys(("cancel", "kill", "delet", "abort", "stopped", "ca", "revoked", "removed"), 5),
-    **dict.fromkeys(("run", "pend", "queue", "wait", "suspend", "idle", "held", "requeued", "requested", "pd", "launch"), None),
+    **dict.fromkeys(("running", "pend", "queued", "wait", "suspend", "idle", "held", "requeue", "requested", "launch"), None),
+    **dict.fromkeys(("pd", "r "), None),
 }
 CODES = {"0": None, "1": None, "2": None, "3": 1, "4": 5, "5": 0, "6": 0, "7": 0, "8": 0, "9": 0, "10": 0, "11": 0}  # Slurm's
 USUAL = (
@@ -46,7 +47,8 @@ def _numbers(texts: pa.Array, none: np.ndarray) -> np.ndarray:
     """[N] the texts that are plain numbers; NaN for others."""
     simple = pc.match_substring_regex(texts, r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$").to_numpy(zero_copy_only=False) & ~none
     some = pc.if_else(pa.array(simple), texts, pa.scalar(None, pa.string()))
-    return pc.fill_null(pc.cast(some, pa.float64()), np.nan).to_numpy(zero_copy_only=False).astype(float)
+    values = pc.fill_null(pc.cast(some, pa.float64()), np.nan).to_numpy(zero_copy_only=False).astype(float)
+    return np.where(np.isfinite(values), values, np.nan)  # 1e400 is none
 
 
 def _by_text(texts: pa.Array, values: np.ndarray, none: np.ndarray, read: Callable[[str], float]) -> Read:
@@ -85,8 +87,18 @@ def times(texts: pa.Array, unit: str = "s") -> Read:
 
 def _stamps(texts: pa.Array, form: str) -> np.ndarray:
     """[N] s since 1970 of texts in a format of strptime; NaN for others."""
-    moments = pc.cast(pc.strptime(texts, format=form, unit="s", error_is_null=True), pa.int64())
-    return pc.fill_null(pc.cast(moments, pa.float64()), np.nan).to_numpy(zero_copy_only=False).astype(float)
+    moments = pc.strptime(texts, format=form, unit="s", error_is_null=True)
+    day = re.search("%d", form)
+    if day and form.startswith("%Y-%m-%d"):  # 31 February is no day
+        real = pc.equal(
+            pc.day(moments),
+            pc.cast(pc.utf8_slice_codeunits(pc.if_else(pc.is_valid(moments), texts, "0000-00-00"), 8, 10), pa.int64()),
+        )
+    else:
+        real = pc.equal(pc.strftime(moments, format=form), texts) if day else pc.is_valid(moments)
+    seconds = pc.cast(pc.cast(moments, pa.int64()), pa.float64())
+    kept = pc.if_else(pc.fill_null(real, False), seconds, pa.scalar(None, pa.float64()))
+    return pc.fill_null(kept, np.nan).to_numpy(zero_copy_only=False).astype(float)
 
 
 def _by_dictionary(texts: pa.Array, read: Callable[[str], float]) -> np.ndarray:
@@ -99,6 +111,8 @@ def _offset(text: str) -> float:
     if text in ("", "Z", "UTC"):
         return 0.0
     digits = text[1:].replace(":", "")
+    if int(digits[:2]) > 14 or int(digits[2:] or 0) > 59:
+        return np.nan
     return (1 if text[0] == "+" else -1) * (int(digits[:2]) * 3600.0 + int(digits[2:] or 0) * 60.0)
 
 
@@ -113,7 +127,7 @@ def duration(text: str) -> float:
     """s of [days-]hours:minutes[:seconds], or "1 day, 2:00:00"; inf for no limit. Raises ValueError."""
     if text.lower() in ("unlimited", "infinite", "infinity"):
         return float("inf")
-    parsed = re.fullmatch(r"(?:(\d+)(?:-| days?,? ?))?(\d+):(\d+)(?::(\d+(?:\.\d+)?))?", text)
+    parsed = re.fullmatch(r"(?:(\d+)(?:-| days?,? ?|:(?=\d+:\d+:\d+$)))?(\d+):(\d+)(?::(\d+(?:\.\d+)?))?", text)
     if not parsed:
         raise ValueError(text)
     days, hours, minutes, seconds = (float(x or 0) for x in parsed.groups())
@@ -147,11 +161,16 @@ def counts(texts: pa.Array, unit: str = "") -> Read:
     return Read(values, np.isnan(values) & ~none)
 
 
-def statuses(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """([N] the status of SWF: 1 ended well, 0 failed, 5 cancelled, -1 not said; which have not ended [N])."""
+def statuses(texts: pa.Array, unit: str = "") -> tuple[np.ndarray, np.ndarray]:
+    """([N] the status of SWF: 1 ended well, 0 failed, 5 cancelled, -1 not said; which have not ended [N]). `unit`: "slurm" for
+    Slurm's numbers of states, "swf" for SWF's own."""
     texts, none = _plain(texts)
+    if unit == "swf":
+        values = _numbers(texts, none)
+        return np.where(np.isin(values, (0, 1, 5)), values, -1.0), np.zeros(len(values), bool)
+    codes = CODES if unit == "slurm" else {}
     coded = pc.dictionary_encode(pc.utf8_lower(texts))
-    words = [CODES.get(x, next((v for k, v in WORDS.items() if x.startswith(k)), 0)) for x in coded.dictionary.to_pylist()]
+    words = [codes.get(x, next((v for k, v in WORDS.items() if x.startswith(k)), 0)) for x in coded.dictionary.to_pylist()]
     open_ = np.array([w is None for w in words], bool)
     status = np.array([-1 if w is None else w for w in words], float)
     which = coded.indices.to_numpy()

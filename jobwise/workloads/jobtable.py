@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobwise.cluster import Cluster, pool
-from jobwise.errors import InputError, plain
+from jobwise.errors import InputError, in_a_line, plain
 from jobwise.workload import Workload
 from jobwise.workloads import fields
 from jobwise.workloads.swf import COLUMNS, from_table
@@ -32,7 +33,12 @@ LENIENT = ("job", "memory", "walltime", "wait")  # where one of these cannot be 
 UNLIMITED = 2e9  # s: limits from here on are none, as 2^31 - 1 s and 2^32 - 1 min
 EPOCH = 1e8  # times from here on are s since 1970, where 0 is no time
 ROWS = 50_000  # rows of a part
-Row = tuple[int, dict[str, object]]  # line, values by meaning
+T = TypeVar("T")
+MOST = {  # beyond these a value is none: s since 1970, s, units
+    **dict.fromkeys(("submit", "eligible", "start", "end"), 4.3e9),
+    **dict.fromkeys(("run", "wait"), 4.3e9),
+    **dict.fromkeys(("processors", "nodes", "gpus"), 2.0**31 - 1),
+}
 PLAIN = {"processors": "processors", "nodes": "nodes", "gpus": "GPUs"}
 NOT_ENDED = "not ended"
 
@@ -67,13 +73,15 @@ class JobTable:
         for key, texts in columns.items():
             if key in READS:
                 numbers[key], bad = READS[key](texts, units[key]) if key in units else READS[key](texts)
+                if key in MOST:
+                    bad = bad | (np.abs(np.nan_to_num(numbers[key])) > MOST[key])
                 if key not in LENIENT and (bad & keep).any():
                     first = int(np.flatnonzero(bad & keep)[0])
                     value = plain(texts[first].as_py())[:30]
                     self.unread(f"{self.where}:{line[first]}: {key} is {value!r}", int((bad & keep).sum()))
                     keep &= ~bad
             elif key == "status":
-                numbers[key], open_ = fields.statuses(texts)
+                numbers[key], open_ = fields.statuses(texts, units.get(key, ""))
                 self.drop(NOT_ENDED, int((open_ & keep).sum()))
                 keep &= ~open_
             elif key not in WHO:
@@ -82,13 +90,18 @@ class JobTable:
         self.parts.append({k: v[rows] for k, v in numbers.items()} | {"line": line[rows]})
         self.who.append({k: pc.dictionary_encode(columns[k].take(pa.array(rows))) for k in WHO if k in columns})
 
-    def add_rows(self, rows: Iterable[Row]) -> None:
-        """Take rows, each with its values by meaning; all name the same ones."""
+    def add_rows(self, items: Iterable[tuple[int, T]], make: Callable[[T], dict[str, object]]) -> None:
+        """Take items of lines, each made a row: its values by meaning, the same for all. One of which nothing can be made is
+        left out and counted."""
         lines: list[int] = []
         kept: list[dict[str, object]] = []
-        for line, row in rows:
+        for line, item in items:
+            try:
+                kept.append(make(item))
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                self.unread(f"{self.where}:{line}: {in_a_line(error, 80)}", 1)
+                continue
             lines.append(line)
-            kept.append(row)
             if len(kept) == ROWS:
                 self._flush(lines, kept)
                 lines, kept = [], []
@@ -146,6 +159,8 @@ class JobTable:
         if procs and procs < most:
             raise InputError(f"{self.where}: a machine of {procs} {PLAIN[size]} cannot run its largest job ({most})")
         count = said or peak(table)
+        if count >= 2**31:
+            raise InputError(f"{self.where}: {count:,} {PLAIN[size]} in use at once are beyond what can be simulated (2^31)")
         machine = pool(count) if size == "processors" else Cluster(np.array([[count]], np.int64), (size,))
         header = [f"; Computer: {self.name}"]
         kept, unit = (*BESIDE, *more), PLAIN[size]
@@ -171,6 +186,9 @@ class JobTable:
         if (alone := np.isnan(submit) & ~np.isnan(start)).any():
             self.notes["without a submit time (their start stands in; waits are not known)"] = int(alone.sum())
             submit = np.where(alone, start, submit)
+        if (early := start < submit).any():
+            self.notes["started before their submit (they count as if they had not waited)"] = int(early.sum())
+            submit = np.where(early, start, submit)
         queued = np.where(eligible >= submit, np.fmin(eligible, np.where(np.isnan(start), eligible, start)), submit)
         run = np.where(np.isnan(run), end - start, run)
         started = np.where(np.isnan(start), queued - 1.0, start)  # SWF: a wait of -1 is not known
@@ -185,7 +203,7 @@ class JobTable:
 
     def _limits(self, run: np.ndarray) -> np.ndarray:
         limit = self.column("walltime")
-        return np.where(limit >= UNLIMITED, np.maximum(365 * 86400.0, run), limit)
+        return np.where(limit >= UNLIMITED, np.maximum(365 * 86400.0, run), np.where(limit < 0, np.nan, limit))
 
     def _names(self, key: str) -> tuple[np.ndarray, list[str]]:
         """([N] numbers of names from 1, -1 for none; the names)."""
@@ -211,8 +229,8 @@ def peak(table: np.ndarray) -> int:
     """Most units in use at once, by the recorded starts of columns of SWF; at least the largest job."""
     begin = table[:, COLUMNS.index("submit")] + np.maximum(table[:, COLUMNS.index("wait")], 0.0)
     run, size = table[:, COLUMNS.index("run")], np.maximum(table[:, COLUMNS.index("allocated")], 0)
-    real = np.isfinite(begin) & (run > 0)
+    real = np.isfinite(begin) & (run > 0) & (size < 2**31)
     when = np.concatenate([begin[real], (begin + run)[real]])
     change = np.concatenate([size[real], -size[real]])
     order = np.lexsort((change, when))
-    return max(int(np.cumsum(change[order]).max(initial=0)), int(size.max(initial=0)), 1)
+    return max(int(np.cumsum(change[order]).max(initial=0)), int(size[size < 2**31].max(initial=0)), 1)

@@ -74,14 +74,14 @@ class LogFile:
         """The first line, at most 65,536 characters of it."""
         return self.head[:HEAD].split("\n", 1)[0]
 
-    def lines(self) -> Iterator[tuple[int, str]]:
-        """Yield its lines with their numbers, but not those of spaces alone."""
+    def lines(self, blank: bool = False) -> Iterator[tuple[int, str]]:
+        """Yield its lines with their numbers; those of spaces alone only where `blank` says so."""
         number = 0
         with self.open() as file:
             for block in opened.blocks(file, self.source):
                 for line in opened.decoded(block).split("\n"):
                     number += 1
-                    if line.strip():
+                    if blank or line.strip():
                         yield number, line.rstrip("\r")
                 number -= 1  # a block ends with the end of a line
 
@@ -104,22 +104,35 @@ class LogFile:
             return json.loads(self.text)
         except (ValueError, RecursionError):
             pass
-        try:
-            return [json.loads(line) for line in self.text.splitlines() if line.strip()]
-        except (ValueError, RecursionError):
-            return None
+        rows: list[Any] = []
+        for line in filter(str.strip, self.text.split("\n")):
+            try:
+                rows.append(json.loads(line))
+            except (ValueError, RecursionError):
+                rows.append(None)  # a line that is cut
+        return rows if any(isinstance(x, dict) for x in rows) else None
 
     @cached_property
-    def objects(self) -> list[dict[str, Any]]:
-        """The objects of its JSON: of a list, of the list `jobs` or `items` of an object, or the values of an object."""
+    def _elements(self) -> list[Any]:
+        """What stands in its JSON: in a list, in the list `jobs` or `items` of an object, or the values of an object."""
         x = self.document
         if isinstance(x, dict):
             inner = next((x[k] for k in ("jobs", "items") if isinstance(x.get(k), list)), None)
-            whole = bool(x) and all(isinstance(v, dict) for v in x.values())
+            whole = bool(x) and sum(isinstance(v, dict) for v in x.values()) * 2 > len(x)
             x = inner if inner is not None else list(x.values()) if whole else [x]
-        return [y for y in x if isinstance(y, dict)] if isinstance(x, list) else []
+        return x if isinstance(x, list) else []
+
+    @cached_property
+    def objects(self) -> list[dict[str, Any]]:
+        """The objects among the elements of its JSON."""
+        return [x for x in self._elements if isinstance(x, dict)]
+
+    @property
+    def strays(self) -> int:
+        """How many elements of its JSON are no objects, or lines that are cut."""
+        return len(self._elements) - len(self.objects)
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """The keys of the first object of its JSON; none where it is none."""
-        return tuple(map(str, self.objects[0])) if self.objects else ()
+        """The keys of the first objects of its JSON; none where it is none."""
+        return tuple(dict.fromkeys(str(k) for x in self.objects[:20] for k in x))

@@ -7,6 +7,7 @@ import io
 import lzma
 import os
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,6 +82,15 @@ class Counted(io.FileIO):
 
 
 @contextmanager
+def _undamaged(source: str) -> Iterator[None]:
+    """Raises InputError where a compressed file is found to be damaged within."""
+    try:
+        yield
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        raise InputError(f"{source}: damaged compressed file ({error}); unpack it by hand or fetch it again") from None
+
+
+@contextmanager
 def stream(source: str, report: Callable[[int, int], None] | None = None) -> Iterator[BinaryIO]:
     """Yield an open file, decompressed (.gz, .xz by content), to be read part by part; `report`: called with (bytes, of bytes)
     as it is. Raises InputError."""
@@ -92,7 +102,7 @@ def stream(source: str, report: Callable[[int, int], None] | None = None) -> Ite
         raise InputError(f"{source}: is a folder; a file is expected") from None
     except OSError as error:
         raise InputError(f"{source}: cannot be read: {error.strerror or error}") from None
-    with raw:
+    with raw, _undamaged(source):
         start = raw.peek(6)
         if start[:2] == b"\x1f\x8b":
             with gzip.open(raw) as file:

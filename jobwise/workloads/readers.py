@@ -83,11 +83,14 @@ def _asked(f: LogFile) -> Workload:
 
 def _mapped(f: LogFile, m: tables.ColumnMap) -> Workload:
     """Read a table by a map of its columns. Raises InputError."""
-    m = m.of_cluster(f.cluster)
     if is_parquet(f.source):
-        return tables.read(tables.ParquetRows(f.source, m), f.source, f.name, m, f.procs)
-    with f.open() as file:
-        return tables.read(tables.CsvRows(file, f.source, m, f.line), f.source, f.name, m, f.procs)
+        return tables.read(tables.ParquetRows(f.source, m), f, m)
+    try:
+        with f.open() as file:
+            return tables.read(tables.CsvRows(file, f.source, m, f.line), f, m)
+    except tables.NotUtf8:
+        with f.open() as file:
+            return tables.read(tables.CsvRows(file, f.source, m, f.line, "latin-1"), f, m)
 
 
 def _shipped(f: LogFile) -> tables.ColumnMap | None:
@@ -117,6 +120,9 @@ SOURCES = (
     SourceSpec("--columns", lambda f: bool(f.columns), _asked),
     SourceSpec("Parquet of published data", lambda f: is_parquet(f.source) and _shipped(f) is not None, _by_shipped),
     SourceSpec("Parquet", lambda f: is_parquet(f.source), lambda f: parquet.read(f.source, f.procs)),
+    SourceSpec("PBS", pbs.knows, pbs.read),
+    SourceSpec("LSF", lsf.knows, lsf.read),
+    SourceSpec("Grid Engine", sge.knows, sge.read),
     SourceSpec("sacct", sacct.knows, sacct.of_file),
     SourceSpec("Slurm's JSON", sacct.knows_json, sacct.of_json),
     SourceSpec("ALCF", lambda f: alcf.is_alcf(f.line), lambda f: alcf.from_text(f.text, f.source, f.procs)),
@@ -125,9 +131,6 @@ SOURCES = (
     SourceSpec("Tiresias", _names("model_name"), _table(lambda f: dnn.read_tiresias(f.source, f.machine))),
     SourceSpec("Alibaba", _names("num_gpu"), _table(lambda f: gpu.read_alibaba(f.source))),
     SourceSpec("Philly", _names("num_gpus"), _table(_philly)),
-    SourceSpec("PBS", pbs.knows, pbs.read),
-    SourceSpec("LSF", lsf.knows, lsf.read),
-    SourceSpec("Grid Engine", sge.knows, sge.read),
     SourceSpec("Grid Engine's JSON", sge.knows_json, sge.read_json),
     SourceSpec("Flux", flux.knows, flux.read),
     SourceSpec("HTCondor", condor.knows, condor.read),
@@ -160,8 +163,10 @@ def read(f: LogFile) -> Workload:
         if row is None:
             raise InputError(f"{f.source}: {foreign.known(f.head) or foreign.UNKNOWN}")
         w = row.read(f)
-        if f.cluster and f.cluster not in w.name and row.name not in CLUSTERED:
+        if f.cluster and row.name not in CLUSTERED:
             raise InputError(f"{f.source}: --cluster is for logs of several clusters; one of {row.name} is read as a whole")
+        if not is_parquet(f.source) and f.strays:
+            w.dropped["that are no objects of JSON, or are cut"] = f.strays
         return w
     except InputError:
         for name in extensions.names(GROUP) if f.source != "-" and Path(f.source).is_file() else ():

@@ -72,7 +72,7 @@ def is_sacct(text: str) -> bool:
 
 def knows(f: LogFile) -> bool:
     """Return whether the file begins like sacct's output in any form: also by commas, by columns, without the line of names."""
-    return "JobID" in f.line or f.line.count("|") >= 5
+    return f.line.lstrip()[:1] not in ("{", "[", '"') and ("JobID" in f.line or f.line.count("|") >= 5)
 
 
 def knows_json(f: LogFile) -> bool:
@@ -96,7 +96,12 @@ def of_json(f: LogFile) -> Workload:
     """Read the jobs of Slurm's JSON. Raises InputError."""
     if "job_state" in f.keys:
         raise InputError(f"{f.source}: is squeue's JSON, of jobs that wait and run; sacct --json has those that ended")
-    return _log([forgiving(slurm_json.accounting(f.text, f.source), _part)], f.source, f.procs)
+    rows = [x for x in f.objects if not f.cluster or str(x.get("cluster")) == f.cluster]
+    other = {f"of another cluster than {f.cluster}": len(f.objects) - len(rows)} if f.cluster else {}
+    if not rows:
+        raise InputError(f"{f.source}: no job of cluster {f.cluster!r}")
+    part = forgiving(slurm_json.of_jobs(rows, f.source), _part)
+    return _log([part, SacctPart(NONE, {}, {k: n for k, n in other.items() if n})], f.source, f.procs)
 
 
 def canonical(fields: str) -> list[str]:
@@ -246,6 +251,10 @@ def _log(parts: list[SacctPart], where: str, procs: int | None) -> Workload:
             codes.append(np.array(each, float)[which])
         table[:, COLUMNS.index(key)], ids[key] = np.concatenate(codes), list(number)
     most = peak(table)
+    if not procs and most >= 2**31:
+        raise InputError(
+            f"{where}: {most:,} CPUs in use at once are beyond what can be simulated (2^31); --procs says how many"
+        )
     if procs and procs < table[:, COLUMNS.index("allocated")].max():
         largest = int(table[:, COLUMNS.index("allocated")].max())
         raise InputError(f"{where}: a machine of {procs} processors cannot run its largest job ({largest})")

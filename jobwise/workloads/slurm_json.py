@@ -43,10 +43,17 @@ def first_of(x: dict, *paths: tuple[str, ...]) -> str:
     return next((value for p in paths if (value := at(x, *p))), "")
 
 
+def _listed(x: dict, which: str) -> list[dict]:
+    """The trackable resources of a job; nothing where they are of another kind."""
+    every = x.get("tres")
+    rows = every.get(which) if isinstance(every, dict) else None
+    return [r for r in rows if isinstance(r, dict)] if isinstance(rows, list) else []
+
+
 def _tres(x: dict, which: str) -> str:
     """cpu=4,mem=4000M,gres/gpu=2 of the list of trackable resources."""
     parts = []
-    for r in x.get("tres", {}).get(which) or []:
+    for r in _listed(x, which):
         name = f"{r.get('type')}/{r['name']}" if r.get("name") else str(r.get("type"))
         if r.get("count") is not None:
             parts.append(f"{name}={r['count']}{'M' if r.get('type') == 'mem' else ''}")
@@ -74,7 +81,7 @@ def _line(x: dict) -> str:
 
 
 def _count(x: dict, which: str) -> str:
-    for r in x.get("tres", {}).get(which) or []:
+    for r in _listed(x, which):
         if r.get("type") == "cpu":
             return str(r.get("count") or 0)
     return "0"
@@ -82,6 +89,11 @@ def _count(x: dict, which: str) -> str:
 
 def accounting(text: str, where: str) -> Accounting:
     """The rows of `sacct --json`. Raises InputError."""
+    return of_jobs(objects_of(text, where, "jobs"), where)
+
+
+def of_jobs(jobs: list[dict], where: str) -> Accounting:
+    """Return the rows of objects of `sacct --json`."""
     rows = [
         {
             "JobID": _id(x),
@@ -108,7 +120,7 @@ def accounting(text: str, where: str) -> Accounting:
             "Constraints": at(x, "constraints"),
             "SubmitLine": _line(x),
         }
-        for x in objects_of(text, where, "jobs")
+        for x in jobs
     ]
     columns = {k: pa.array([r[k] for r in rows], pa.string()) for k in rows[0]}
     return Accounting(where, np.arange(1, len(rows) + 1), columns)

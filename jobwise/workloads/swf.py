@@ -161,7 +161,7 @@ def from_table(
     size = np.where(col["requested"] > 0, col["requested"], col["allocated"])
     if procs == "larger":
         size = np.maximum(col["requested"], col["allocated"])
-    largest = math.ceil(size.max())
+    largest = math.ceil(size[size < MOST_UNITS].max(initial=0))
     named = max(_count(header, "MaxProcs"), 0) or (_count(header, "MaxNodes") if _count(header, "MaxNodes") >= largest else 0)
     guessed = cluster is None and named <= 0
     if cluster is None:
@@ -173,10 +173,13 @@ def from_table(
         cluster = pool(machine)
     keep = np.ones(len(table), bool)
     dropped = {}
+    latest = float(np.median(col["submit"])) + CENTURY
     parts, joined = _parts(col)
     for reason, bad in (
         ("parts of a job that is there whole (status 2 to 4)", parts),
         ("negative submit time", col["submit"] < 0),
+        ("a hundred years after the others", col["submit"] > latest),
+        (f"{MOST_UNITS:,} {unit} and more, beyond what can be simulated", size >= MOST_UNITS),
         ("run time <= 0", col["run"] <= 0),
         (f"no {unit}", size <= 0),
         ("larger than the machine", size > cluster.processors),
@@ -225,6 +228,7 @@ def from_table(
     )
 
 
+CENTURY, MOST_UNITS = 3.2e9, 2**31  # s; of a machine
 PARTS = (2, 3, 4)  # status of a part of a job that was interrupted: another follows, the last, the last of one that failed
 
 

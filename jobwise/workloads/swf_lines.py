@@ -29,6 +29,7 @@ COLUMNS = [
     "preceding",
     "think_time",
 ]
+BOM, WIDTHS = b"\xef\xbb\xbf", 1 << 16
 ONE_SPACE = bytes.maketrans(b"\t\r\v\f", b"    ")
 _LARGEST = 2.0**53  # beyond it a float no longer holds every whole number
 
@@ -45,6 +46,9 @@ class SwfLines:
 
     def add(self, block: bytes) -> None:
         """Take a block of whole lines."""
+        block = block.removeprefix(BOM)
+        if b"\n" not in block:
+            block = block.replace(b"\r", b"\n")  # lines that end as those of old Macs
         self._begin = self._begin or block[:4096].decode(errors="replace")
         count = block.count(b"\n") + (not block.endswith(b"\n"))
         if b";" in block:
@@ -56,9 +60,9 @@ class SwfLines:
                 else:
                     rows.append(x)
             block = b"\n".join(rows)
-        if not self.width and (first := block.split(None, 1)):
-            at = block.index(first[0])
-            self.width = max(len(block[at : (block.find(b"\n", at) + 1 or len(block))].split()), len(COLUMNS))
+        if not self.width and block.strip():
+            widths = [len(x.split()) for x in block[:WIDTHS].split(b"\n")[:200] if x.strip()]
+            self.width = max(max(set(widths), key=widths.count), len(COLUMNS))
         if block.strip():
             self._numbers(block)
         self._line += count
@@ -141,7 +145,7 @@ def _wrong(fields: list[bytes]) -> str:
     for name, value in zip(COLUMNS, fields, strict=True):
         shown = value[:30].decode(errors="replace")
         try:
-            x = float(value)
+            x = float(value.replace(b"_", b"?"))
         except ValueError:
             return f"field {name!r} is {shown!r}; a number is expected (-1: unknown)"
         if not abs(x) < _LARGEST:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import csv as python_csv
+import io
 import re
 import tomllib
 from collections.abc import Iterator
@@ -19,8 +21,10 @@ from pyarrow import csv
 
 from jobwise.errors import InputError, in_a_line, plain, shown, unknown
 from jobwise.workload import Workload
-from jobwise.workloads import fields
+from jobwise.workloads import fields, opened
 from jobwise.workloads.jobtable import NAMES, SIZES, SPANS, TIMES, JobTable
+from jobwise.workloads.logfile import LogFile
+from jobwise.workloads.swf_lines import COLUMNS
 
 MAPS = Path(__file__).with_name("column_maps.toml")
 BLOCK = 8 << 20  # bytes of a table that are parsed at once
@@ -64,19 +68,13 @@ class ColumnMap:
                 whose = self.name or "--columns"
                 raise InputError(f"{where}: there is no column {tried[0]!r}, which {whose} names; it has {shown(names)}")
             chosen |= {meaning: there} if there is not None else {}
+        for column in self.only:
+            if column not in names:
+                raise InputError(f"{where}: there is no column {column!r}, which [only] names; it has {shown(names)}")
         size = {self.size} if self.size in chosen else set(SIZES) & set(chosen)
         if not size or not set(chosen) & set(TIMES) or not set(chosen) & {"end", "run"}:
             raise InputError(f"{where}: a time, the end or the run, and a size of jobs must be named: --columns {EXAMPLE}")
         return chosen
-
-    def of_cluster(self, name: str) -> ColumnMap:
-        """Return the map of the rows of one cluster, "" for all: by what it calls the partition. Raises InputError."""
-        if not name:
-            return self
-        if "partition" not in self.columns:
-            raise InputError(f"--cluster {name}: {self.name or '--columns'} names no column of partitions, or virtual clusters")
-        column = self.columns["partition"]
-        return replace(self, only=self.only | {column if isinstance(column, str) else column[0]: name})
 
 
 @cache
@@ -112,24 +110,50 @@ def asked(text: str, names: str = "") -> ColumnMap:
     return chosen
 
 
+KINDS: tuple[tuple[str, type, Any], ...] = (  # of the keys of a map
+    ("about", str, str),
+    ("reading", str, str),
+    ("size", str, str),
+    ("machine", int, int),
+    ("columns", dict, (str, list)),
+    ("units", dict, str),
+    ("only", dict, (str, int, float)),
+    ("fields", list, str),
+    ("known_by", list, str),
+)
+WANTED = {str: "a text is", int: "a whole number is", dict: "a table is", list: "a list of texts is"}
+
+
+def _values(x: Any) -> list[Any]:
+    return list(x.values()) if isinstance(x, dict) else x if isinstance(x, list) else [x]
+
+
 def _checked(name: str, x: dict[str, Any], where: str) -> ColumnMap:
     """Return a map as it is written in TOML. Raises InputError."""
     for key in x:
         if key not in KEYS:
             raise unknown("key", key, KEYS, f"{where}: ")
+    for key, kind, kinds in KINDS:
+        if key in x and not (isinstance(x[key], kind) and all(isinstance(y, kinds) for y in _values(x[key]))):
+            raise InputError(f"{where}: {key} = {str(x[key])[:40]}: {WANTED[kind]} expected")
     columns, units = x.get("columns", {}), x.get("units", {})
-    if not isinstance(columns, dict) or not all(v and isinstance(v, str | list) for v in columns.values()):
+    for meaning in columns:
+        if meaning in COLUMNS and meaning not in NAMES:
+            raise InputError(f"{where}: {meaning} has a meaning of its own in SWF; name the column otherwise")
+    if not all(columns.values()):
         raise InputError(f"{where}: columns are meaning = column, such as {EXAMPLE}; meanings: {', '.join(NAMES)}")
     for meaning, unit in units.items():
         kinds = fields.SECONDS if meaning in (*TIMES, *SPANS) else fields.MEGABYTES if meaning == "memory" else {}
-        good = (
-            unit in kinds or (meaning in TIMES and "%" in unit) or (not kinds and re.fullmatch(r"tres:\S+|[\d.]+", str(unit)))
-        )
+        kinds = {"slurm": 1.0, "swf": 1.0} if meaning == "status" else kinds
+        good = unit in kinds or (not kinds and re.fullmatch(r"tres:\S+|\d+\.?\d*|\.\d+", unit))
         if meaning not in columns or not good:
             raise InputError(f"{where}: {meaning} in {unit!r}: {', '.join(kinds) or 'a factor, or tres:NAME'} is expected")
     if x.get("size", "") not in ("", *SIZES):
         raise unknown("size", x["size"], SIZES, f"{where}: ")
-    known = {k: x[k] for k in ("about", "size", "machine", "only", "reading") if k in x}
+    if x.get("machine", 0) < 0:
+        raise InputError(f"{where}: machine is {x['machine']}; how many there are is expected")
+    known: dict[str, Any] = {k: x[k] for k in ("about", "size", "machine", "reading") if k in x}
+    known["only"] = {k: str(v) for k, v in x.get("only", {}).items()}
     names, known_by = tuple(x.get("fields", ())), tuple(x.get("known_by", ()))
     return ColumnMap(name, columns, units=units, fields=names, known_by=known_by, **known)
 
@@ -147,7 +171,12 @@ def separator(line: str) -> str:
 
 def names_of(line: str) -> list[str]:
     """The names in the first line of a table."""
-    return [x.strip().strip('"') for x in line.lstrip("\ufeff").rstrip("\r\n").split(separator(line))]
+    text = line.lstrip("\ufeff").rstrip("\r\n")
+    try:
+        (names,) = python_csv.reader([text], delimiter=separator(line))
+    except (python_csv.Error, ValueError):  # it is no table
+        names = [text]
+    return [x.strip() for x in names]
 
 
 class TableRows(Protocol):
@@ -155,31 +184,69 @@ class TableRows(Protocol):
     number of columns."""
 
     odd: int
+    within: int  # lines that belong to a quoted text of a row before them
     columns: dict[str, str]  # by meaning
 
     def __iter__(self) -> Iterator[tuple[dict[str, pa.Array], np.ndarray]]: ...
 
 
-def read(rows: TableRows, where: str, name: str, m: ColumnMap, procs: int | None = None) -> Workload:
-    """Return the jobs in a table; `name`: of the log. Raises InputError."""
+def read(rows: TableRows, f: LogFile, m: ColumnMap) -> Workload:
+    """Return the jobs in a table. Raises InputError."""
     known = f"Columns as {m.about or m.name or '--columns'} has them{'; ' + m.reading if m.reading else ''}."
-    t = JobTable(where, name, m.size if m.size in rows.columns else "", m.machine, (known,))
+    t = JobTable(f.source, f.name, m.size if m.size in rows.columns else "", m.machine, (known,))
+    only = dict(m.only)
+    if f.cluster:
+        if "partition" not in rows.columns:
+            whose = m.name or "--columns"
+            raise InputError(f"--cluster {f.cluster}: {whose} names no column of partitions, or virtual clusters")
+        only[rows.columns["partition"]] = f.cluster
+    units = {k: v for k, v in m.units.items() if k in rows.columns}
     for columns, line in rows:
-        for column, value in m.only.items():
+        for column, value in only.items():
             keep = np.asarray(columns[column].to_pylist()) == value
             t.drop(f"of another {column} than {value}", int((~keep).sum()))
             columns, line = {k: v.filter(pa.array(keep)) for k, v in columns.items()}, line[keep]
-        units = {k: v for k, v in m.units.items() if k in rows.columns}
         t.add({meaning: columns[column] for meaning, column in rows.columns.items()}, line, units)
     t.drop("of another number of columns", rows.odd)
-    return t.workload(procs)
+    t.drop("lines within quotes of a row before them", rows.within)
+    return t.workload(f.procs)
+
+
+class NotUtf8(InputError):
+    """Texts of a table are in Latin-1."""
+
+
+class Lines(io.RawIOBase):
+    """A stream that counts the lines that are no blanks, as it is read."""
+
+    def __init__(self, stream: Any):
+        self._stream, self.count, self._open = stream, 0, False
+
+    def readable(self) -> bool:
+        """Return True: it is read."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes."""
+        data = self._stream.read(size)
+        for line in data.split(b"\n")[:-1]:
+            self.count += bool(line.strip()) or self._open
+            self._open = False
+        self._open |= bool(data[data.rfind(b"\n") + 1 :].strip())
+        return data
+
+    @property
+    def lines(self) -> int:
+        """The lines so far, the last one too where nothing ends it."""
+        return self.count + self._open
 
 
 class CsvRows:
-    """TableRows of an open text table; `line`: its first line. Raises InputError where columns of the map are missing."""
+    """Rows of an open text table; `line`: its first line. Raises InputError where columns of the map are missing."""
 
-    def __init__(self, stream: Any, where: str, m: ColumnMap, line: str):
-        self.odd, self._stream, self._where, self._separator = 0, stream, where, separator(line)
+    def __init__(self, stream: Any, where: str, m: ColumnMap, line: str, encoding: str = "utf8"):
+        self.odd, self.within, self._where, self._separator = 0, 0, where, separator(line)
+        self._stream, self._encoding = Lines(stream), encoding
         self._names, self._first = list(m.fields) or names_of(line), 1 if m.fields else 2
         self.columns = m.within(self._names, where)
         self._needed = list(dict.fromkeys([*self.columns.values(), *m.only]))
@@ -190,7 +257,9 @@ class CsvRows:
 
     def __iter__(self) -> Iterator[tuple[dict[str, pa.Array], np.ndarray]]:
         first = self._first
-        reading = csv.ReadOptions(column_names=self._names, skip_rows=first - 1, use_threads=False, block_size=BLOCK)
+        reading = csv.ReadOptions(
+            column_names=self._names, skip_rows=first - 1, use_threads=False, block_size=BLOCK, encoding=self._encoding
+        )
         form = csv.ParseOptions(delimiter=self._separator, invalid_row_handler=self._skipped)
         texts = dict.fromkeys(self._needed, pa.string())
         kinds = csv.ConvertOptions(column_types=texts, strings_can_be_null=False, include_columns=self._needed)
@@ -199,13 +268,15 @@ class CsvRows:
                 yield {k: batch.column(i) for i, k in enumerate(batch.schema.names)}, np.arange(first, first + len(batch))
                 first += len(batch)
         except pa.ArrowInvalid as error:
-            raise InputError(f"{self._where}: is no whole table: {plain(str(error).splitlines()[0])[:160]}") from None
+            text = plain(str(error).splitlines()[0])[:160]
+            raise (NotUtf8 if "UTF8" in text else InputError)(f"{self._where}: is no whole table: {text}") from None
+        self.within = max(self._stream.lines - (first - 1) - self.odd, 0)
 
 
 class ParquetRows:
     """TableRows of a Parquet table. Raises InputError where columns of the map are missing."""
 
-    odd = 0
+    odd = within = 0
 
     def __init__(self, source: str, m: ColumnMap, rows: int = 1 << 18):
         self._source, self._rows = source, rows
@@ -235,5 +306,8 @@ def _texts(column: pa.Array, name: str, where: str) -> pa.Array:
     if pa.types.is_nested(column.type):
         raise InputError(f"{where}: column {name} is {column.type}; numbers, times or texts are expected")
     if pa.types.is_duration(column.type):
-        column = pc.divide(pc.cast(column.cast(pa.duration("us")), pa.int64()), 1_000_000)
+        whole = pc.cast(column.cast(pa.duration("us"), safe=False), pa.int64())
+        column = pc.divide(pc.cast(whole, pa.float64()), 1e6)
+    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        return pa.array([None if x is None else opened.decoded(x) for x in column.to_pylist()], pa.string())
     return column.cast(pa.string())

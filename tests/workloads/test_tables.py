@@ -256,8 +256,12 @@ def test_times_durations_amounts_and_states():
     )
     assert numbers(fields.counts, ["1=20,2=170,1002=2", "2=5"], "tres:1")[0] == [20.0, 0.0]
     assert numbers(fields.counts, ["50"], "0.01")[0] == [0.5]
-    status, open_ = fields.statuses(pa.array(["COMPLETED", "CANCELLED by 7", "NODE_FAIL", "PENDING", "", "3", "Terminated"]))
-    assert status.tolist() == [1, 5, 0, -1, -1, 1, 1] and open_.tolist() == [False] * 3 + [True] + [False] * 3
+    status, open_ = fields.statuses(
+        pa.array(["COMPLETED", "CANCELLED by 7", "NODE_FAIL", "PENDING", "", "3", "Terminated", "RUNTIME_EXCEEDED"])
+    )
+    assert status.tolist() == [1, 5, 0, -1, -1, 0, 1, 0] and open_.tolist() == [False] * 3 + [True] + [False] * 4
+    assert fields.statuses(pa.array(["3", "4", "1"]), "slurm")[0].tolist() == [1, 5, -1]
+    assert fields.statuses(pa.array(["1", "0", "5", "9"]), "swf")[0].tolist() == [1, 0, 5, -1]
 
 
 def test_every_map_is_whole():

@@ -27,30 +27,36 @@ def knows(f: LogFile) -> bool:
 def read(f: LogFile) -> Workload:
     """Return the jobs whose run times the file tells. Raises InputError."""
     document: Any = f.document
-    t = JobTable(f.source, f.name, "processors", machine=int(document.get("nb_res") or 0), reading=READING)
+    t = JobTable(f.source, f.name, "processors", machine=_whole(document.get("nb_res")), reading=READING)
+    profiles = document["profiles"] if isinstance(document["profiles"], dict) else {}
     rows = []
-    for n, x in enumerate(document["jobs"], 1):
-        seconds = _seconds(document["profiles"], x.get("profile"))
+    for n, x in enumerate(f.objects, 1):
+        seconds = _seconds(profiles, x.get("profile"))
         if seconds is None:
             t.drop("whose profile is a computation, which takes a platform's time", 1)
             continue
         wall = x.get("walltime")
         limit = wall if isinstance(wall, int | float) and wall > 0 else ""
         rows.append((n, {"submit": x.get("subtime"), "run": seconds, "walltime": limit, "processors": x.get("res"), "job": n}))
-    t.add_rows(rows)
+    t.add_rows(rows, dict)
     return t.workload(f.procs)
+
+
+def _whole(value: Any) -> int:
+    """Return a whole number of at least 0; 0 for anything else."""
+    return int(value) if isinstance(value, int | float) and 0 <= value < 2**31 else 0
 
 
 def _seconds(profiles: dict[str, Any], name: Any, depth: int = 0) -> float | None:
     """s that a profile takes; None where that depends on a platform."""
-    p = profiles.get(name)
+    p = profiles.get(str(name))
     if not isinstance(p, dict) or depth > 20:
         return None
     if p.get("type") in DELAYS and isinstance(p.get("delay"), int | float):
         return float(p["delay"])
     if p.get("type") in SERIES and isinstance(p.get("seq"), list):
         parts = [_seconds(profiles, x, depth + 1) for x in p["seq"]]
-        return None if None in parts else float(p.get("repeat") or 1) * sum(x for x in parts if x is not None)
+        return None if None in parts else (_whole(p.get("repeat")) or 1) * sum(x for x in parts if x is not None)
     return None
 
 

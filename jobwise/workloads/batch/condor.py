@@ -34,14 +34,14 @@ def knows(f: LogFile) -> bool:
 def read(f: LogFile) -> Workload:
     """Return the jobs that ended. Raises InputError."""
     t = JobTable(f.source, f.name, "processors", reading=READING)
-    t.add_rows((n, _job({k.lower(): v for k, v in x.items()})) for n, x in (enumerate(f.objects, 1) if f.keys else _ads(f)))
+    t.add_rows(enumerate(f.objects, 1) if f.keys else _ads(f), _job)
     return t.workload(f.procs)
 
 
 def _ads(f: LogFile) -> Iterator[tuple[int, dict[str, Any]]]:
     ad: dict[str, Any] = {}
     begin = 1
-    for n, line in f.lines():
+    for n, line in f.lines(blank=True):
         match = LINE.match(line)
         if ad and (not match or match[1] in ad):  # the end of an ad, or its first attribute again
             yield begin, ad
@@ -53,7 +53,9 @@ def _ads(f: LogFile) -> Iterator[tuple[int, dict[str, Any]]]:
         yield begin, ad
 
 
-def _job(x: dict[str, Any]) -> dict[str, object]:
+def _job(ad: dict[str, Any]) -> dict[str, object]:
+    x = {k.lower(): v for k, v in ad.items()}
+
     def number(*names: str) -> str:
         match = (str(x.get(n, "")).strip() for n in names)
         return next((v for v in match if re.fullmatch(r"\d+(\.\d+)?", v) and float(v) > 0), "")

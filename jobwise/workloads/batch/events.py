@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from jobwise.workload import Workload
-from jobwise.workloads.jobtable import JobTable, Row
+from jobwise.workloads.jobtable import JobTable
 
 if TYPE_CHECKING:
     from jobwise.workloads.logfile import LogFile
@@ -39,11 +39,11 @@ def knows(f: LogFile) -> bool:
 def read(f: LogFile) -> Workload:
     """Return the jobs that are submitted. Raises InputError."""
     t = JobTable(f.source, f.name, "processors", reading=READING)
-    t.add_rows(_rows(f, t))
+    t.add_rows(_rows(f, t), lambda x: _job(*x))
     return t.workload(f.procs)
 
 
-def _rows(f: LogFile, t: JobTable) -> Iterator[Row]:
+def _rows(f: LogFile, t: JobTable) -> Iterator[tuple[int, tuple[str, str]]]:
     for n, line in f.lines():
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -53,7 +53,7 @@ def _rows(f: LogFile, t: JobTable) -> Iterator[Row]:
         elif event[2] != "submit_batch_job" or not event[3]:
             t.drop("events of other kinds than submit_batch_job", 1)
         else:
-            yield n, _job(event[1], event[3])
+            yield n, (event[1], event[3])
 
 
 def _job(when: str, text: str) -> dict[str, object]:
@@ -71,7 +71,7 @@ def _job(when: str, text: str) -> dict[str, object]:
     if tasks is None:
         tasks = (nodes or 1) * (_count(x, "ntasks-per-node") or 1)
     limit, run = minutes(x.get("t", "")), x.get("sim-walltime", "")
-    gpus = re.search(r"gpu(?::[\w]+)?:(\d+)", x.get("gres", ""))
+    gpus = re.search(r"gpu(?::[\w.-]+)?:(\d+)", x.get("gres", ""))
     return {
         "job": (re.search(r"\d+", x.get("J", "") or x.get("jid", "")) or [""])[0],
         "submit": when,

@@ -24,7 +24,7 @@ def knows(f: LogFile) -> bool:
 def read(f: LogFile) -> Workload:
     """Return the jobs that ended. Raises InputError."""
     t = JobTable(f.source, f.name, reading=READING)
-    t.add_rows((n, _job(x)) for n, x in enumerate(f.objects, 1))
+    t.add_rows(enumerate(f.objects, 1), _job)
     return t.workload(f.procs)
 
 

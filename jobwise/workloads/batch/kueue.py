@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from jobwise.workload import Workload
 from jobwise.workloads.jobtable import JobTable
 
 if TYPE_CHECKING:
     from jobwise.workloads.logfile import LogFile
 
-QUANTITY = re.compile(r"(\d+(?:\.\d+)?(?:[eE]\d+)?)(m|k|M|G|T|Ki|Mi|Gi|Ti)?")
-FACTORS = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+QUANTITY = re.compile(r"(\d*\.?\d+(?:[eE]\d+)?)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi)?")
+FACTORS = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+FACTORS |= {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
 GPU = re.compile(r"(nvidia|amd)\.com/(gpu$|mig-)|gpu\.intel\.com/")
 READING = (
     "A workload is submitted at its creation, starts when it is admitted for the last time and ends when it has finished; "
@@ -22,15 +25,14 @@ READING = (
 
 def knows(f: LogFile) -> bool:
     """Return whether the file has workloads of Kueue."""
-    return "podSets" in (f.objects[0].get("spec") or {}) if f.keys and isinstance(f.objects[0].get("spec"), dict) else False
+    return any("podSets" in x["spec"] for x in f.objects[:20] if isinstance(x.get("spec"), dict))
 
 
 def read(f: LogFile) -> Workload:
     """Return the workloads that have finished, sized in GPUs where any has some, else in CPUs. Raises InputError."""
-    jobs = [_job(x) for x in f.objects]
-    size = "gpus" if any(float(str(j["gpus"])) > 0 for j in jobs) else "processors"
-    t = JobTable(f.source, f.name, size, reading=READING)
-    t.add_rows(enumerate(jobs, 1))
+    t = JobTable(f.source, f.name, reading=READING)
+    t.add_rows(enumerate(f.objects, 1), _job)
+    t.size = "gpus" if t.parts and np.nan_to_num(t.column("gpus")).any() else "processors"
     return t.workload(f.procs)
 
 

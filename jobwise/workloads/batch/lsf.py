@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from jobwise.workload import Workload
-from jobwise.workloads.jobtable import JobTable, Row
+from jobwise.workloads.jobtable import JobTable
 
 if TYPE_CHECKING:
     from jobwise.workloads.logfile import LogFile
@@ -33,23 +33,25 @@ def knows(f: LogFile) -> bool:
 def read(f: LogFile) -> Workload:
     """Return the jobs that ran. Raises InputError."""
     t = JobTable(f.source, f.name, "processors", reading=READING)
-    t.add_rows(_rows(f, t))
+    t.add_rows(_rows(f, t), _job)
     return t.workload(f.procs)
 
 
-def _rows(f: LogFile, t: JobTable) -> Iterator[Row]:
+def _rows(f: LogFile, t: JobTable) -> Iterator[tuple[int, str]]:
     for n, line in f.lines():
         if not line.startswith('"JOB_FINISH" '):
             t.drop("records of other kinds than JOB_FINISH", 1)
             continue
+        yield n, line
+
+
+def _job(line: str) -> dict[str, object]:
+    try:
         (x,) = csv.reader([line], delimiter=" ")
-        try:
-            yield n, _job(x)
-        except (ValueError, IndexError):
-            t.unread(f"{f.source}:{n}: {len(x)} fields; a JOB_FINISH has more", 1)
-
-
-def _job(x: list[str]) -> dict[str, object]:
+    except csv.Error as error:
+        raise ValueError(error) from None
+    if len(x) < 25:
+        raise ValueError(f"{len(x)} fields; a JOB_FINISH has more")
     asked = int(x[22])
     at = 23 + asked  # how many hosts it ran on, and which
     hosts = x[at + 1 : at + 1 + int(x[at])]

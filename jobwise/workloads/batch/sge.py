@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from jobwise.workload import Workload
-from jobwise.workloads.jobtable import JobTable, Row
+from jobwise.workloads.jobtable import JobTable
 
 if TYPE_CHECKING:
     from jobwise.workloads.logfile import LogFile
 
 FIELDS = 42  # at least
+TASKS = "tasks of a parallel job (the job has a record)"
 READING = ("A job is a record; processors are its slots; its limit is h_rt, else s_rt, of its request.",)
 
 
@@ -30,7 +31,7 @@ def knows(f: LogFile) -> bool:
 def read(f: LogFile) -> Workload:
     """Return the jobs that ran. Raises InputError."""
     t = JobTable(f.source, f.name, "processors", reading=READING)
-    t.add_rows(_rows(f, t))
+    t.add_rows(_rows(f, t), _job)
     return t.workload(f.procs)
 
 
@@ -42,11 +43,14 @@ def knows_json(f: LogFile) -> bool:
 def read_json(f: LogFile) -> Workload:
     """Return the jobs of accounting.jsonl. Raises InputError."""
     t = JobTable(f.source, f.name, "processors", reading=READING)
-    t.add_rows((n, _job(x)) for n, x in enumerate(f.objects, 1))
+    rows = list(enumerate(f.objects, 1))
+    of_tasks = {n for n, x in rows if str(x.get("pe_taskid") or x.get("pe_task_id") or "NONE") != "NONE"}
+    t.drop(TASKS, len(of_tasks))
+    t.add_rows(((n, x) for n, x in rows if n not in of_tasks), _job)
     return t.workload(f.procs)
 
 
-def _rows(f: LogFile, t: JobTable) -> Iterator[Row]:
+def _rows(f: LogFile, t: JobTable) -> Iterator[tuple[int, dict[str, Any]]]:
     names = (
         "qname hostname group owner job_name job_number account priority submission_time start_time end_time failed exit_status"
     )
@@ -56,11 +60,11 @@ def _rows(f: LogFile, t: JobTable) -> Iterator[Row]:
             continue
         if len(x) < FIELDS:
             t.drop("of another number of fields", 1)
-        elif x[41] not in ("NONE", ""):
-            t.drop("tasks of a parallel job (the job has a record)", 1)
+        elif re.match(r"\d+\.[A-Za-z]", x[41]):
+            t.drop(TASKS, 1)
         else:
             values: dict[str, Any] = dict(zip(names.split(), x, strict=False))
-            yield n, _job(values | {"project": x[31], "slots": x[34], "task_number": x[35], "category": x[39]})
+            yield n, values | {"project": x[31], "slots": x[34], "task_number": x[35], "category": ":".join(x[39:])}
 
 
 def _job(x: dict[str, Any]) -> dict[str, object]:
