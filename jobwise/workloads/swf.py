@@ -171,24 +171,8 @@ def from_table(
         if machine >= 2**31:
             raise InputError(f"{where}: a machine of {machine} processors is beyond what can be simulated (2^31)")
         cluster = pool(machine)
-    keep = np.ones(len(table), bool)
-    dropped = {}
-    latest = float(np.median(col["submit"])) + CENTURY
     parts, joined = _parts(col)
-    for reason, bad in (
-        ("parts of a job that is there whole (status 2 to 4)", parts),
-        ("negative submit time", col["submit"] < 0),
-        ("a hundred years after the others", col["submit"] > latest),
-        (f"{MOST_UNITS:,} {unit} and more, beyond what can be simulated", size >= MOST_UNITS),
-        ("run time <= 0", col["run"] <= 0),
-        (f"no {unit}", size <= 0),
-        ("larger than the machine", size > cluster.processors),
-        ("status filtered", ~np.isin(col["status"], list(status)) if status is not None else ~keep),
-    ):
-        bad = bad & keep
-        if bad.any():
-            dropped[reason] = int(bad.sum())
-        keep &= ~bad
+    keep, dropped = _kept(col, size, cluster, parts, status, unit)
     if not keep.any():
         raise InputError(f"{where}: none of {len(table)} rows is a job that ran ({_reasons(dropped)})")
     unsorted = int((np.diff(col["submit"][keep]) < 0).sum())
@@ -226,6 +210,29 @@ def from_table(
         origin=first if absolute else origin + first,
         offset=0.0 if absolute else first,
     )
+
+
+def _kept(
+    col: dict[str, np.ndarray], size: np.ndarray, cluster: Cluster, parts: np.ndarray, status: set[int] | None, unit: str
+) -> tuple[np.ndarray, dict[str, int]]:
+    """(rows that are jobs which ran [N], how many others there are by the first reason that holds)."""
+    keep, dropped = np.ones(len(size), bool), dict[str, int]()
+    latest = float(np.median(col["submit"])) + CENTURY
+    for reason, bad in (
+        ("parts of a job that is there whole (status 2 to 4)", parts),
+        ("negative submit time", col["submit"] < 0),
+        ("a hundred years after the others", col["submit"] > latest),
+        (f"{MOST_UNITS:,} {unit} and more, beyond what can be simulated", size >= MOST_UNITS),
+        ("run time <= 0", col["run"] <= 0),
+        (f"no {unit}", size <= 0),
+        ("larger than the machine", size > cluster.processors),
+        ("status filtered", ~np.isin(col["status"], list(status)) if status is not None else ~keep),
+    ):
+        bad = bad & keep
+        if bad.any():
+            dropped[reason] = int(bad.sum())
+        keep &= ~bad
+    return keep, dropped
 
 
 CENTURY, MOST_UNITS = 3.2e9, 2**31  # s; of a machine

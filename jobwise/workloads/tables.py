@@ -216,7 +216,7 @@ class NotUtf8(InputError):
     """Texts of a table are in Latin-1."""
 
 
-class Lines(io.RawIOBase):
+class CountedLines(io.RawIOBase):
     """A stream that counts the lines that are no blanks, as it is read."""
 
     def __init__(self, stream: Any):
@@ -227,7 +227,7 @@ class Lines(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes."""
+        """Return the next bytes of the stream."""
         data = self._stream.read(size)
         for line in data.split(b"\n")[:-1]:
             self.count += bool(line.strip()) or self._open
@@ -246,7 +246,7 @@ class CsvRows:
 
     def __init__(self, stream: Any, where: str, m: ColumnMap, line: str, encoding: str = "utf8"):
         self.odd, self.within, self._where, self._separator = 0, 0, where, separator(line)
-        self._stream, self._encoding = Lines(stream), encoding
+        self._stream, self._encoding = CountedLines(stream), encoding
         self._names, self._first = list(m.fields) or names_of(line), 1 if m.fields else 2
         self.columns = m.within(self._names, where)
         self._needed = list(dict.fromkeys([*self.columns.values(), *m.only]))
