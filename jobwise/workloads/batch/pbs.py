@@ -7,6 +7,7 @@ accounting.c, Torque's accounting documentation.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from jobwise.workload import Workload
@@ -31,20 +32,28 @@ def knows(f: LogFile) -> bool:
 def read(f: LogFile) -> Workload:
     """Return the jobs that ended. Raises InputError."""
     t = JobTable(f.source, f.name, "processors", reading=READING)
-    last: dict[str, tuple[int, str]] = {}
+    last: dict[str, int] = {}  # the line of the last record of each job
     for n, line in f.lines():
-        match = RECORD.match(line)
-        if not match:
+        record = RECORD.match(line)
+        if not record:
             t.drop("that are no record", 1)
-        elif match[1] != "E":
+        elif record[1] != "E":
             t.drop("records of other kinds than E (job ended)", 1)
-        elif "[]" in match[2]:
+        elif "[]" in record[2]:
             t.drop("arrays as a whole (their jobs have records)", 1)
         else:
-            t.drop("earlier runs of a job that was begun again", int(match[2] in last))
-            last[match[2]] = (n, match[3])
-    t.add_rows(((n, (id, text)) for id, (n, text) in last.items()), lambda x: _job(*x))
+            t.drop("earlier runs of a job that was begun again", int(record[2] in last))
+            last[record[2]] = n
+    t.add_rows(_ended(f, last), lambda x: _job(*x))
     return t.workload(f.procs)
+
+
+def _ended(f: LogFile, last: dict[str, int]) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Yield (line, (job, its record)) of the last record of each job."""
+    for n, line in f.lines():
+        record = RECORD.match(line)
+        if record and record[1] == "E" and last.get(record[2]) == n:
+            yield n, (record[2], record[3])
 
 
 def _job(id: str, text: str) -> dict[str, object]:
