@@ -106,11 +106,14 @@ class Accounting:
         moments = pc.strptime(
             pc.if_else(usual, column, pa.scalar(None, pa.string())), format="%Y-%m-%dT%H:%M:%S", unit="s", error_is_null=True
         )
-        day = pc.cast(pc.utf8_slice_codeunits(pc.if_else(usual, column, "0000-00-00"), 8, 10), pa.int64())
-        real = pc.and_(pc.equal(pc.day(moments), day), pc.greater_equal(pc.cast(moments, pa.int64()), 0))  # not 31 February
-        stamps = pc.if_else(pc.fill_null(real, False), pc.cast(moments, pa.int64()), pa.scalar(None, pa.int64()))
+        stamps = pc.if_else(pc.less(pc.cast(moments, pa.int64()), 0), pa.scalar(None, pa.int64()), pc.cast(moments, pa.int64()))
         seconds = pc.coalesce(seconds, pc.cast(stamps, pa.float64()))
         out = seconds.to_numpy(zero_copy_only=False).astype(float)
+        early = np.flatnonzero(pc.fill_null(pc.less_equal(pc.day(moments), 3), False).to_numpy(zero_copy_only=False))
+        if len(early):  # 31 February is read as 3 March, and is no day
+            some = pa.array(early)
+            real = pc.equal(pc.strftime(moments.take(some), format="%d"), pc.utf8_slice_codeunits(column.take(some), 8, 10))
+            out[early[~real.to_numpy(zero_copy_only=False)]] = np.nan
         left = np.flatnonzero(np.isnan(out) & ~none.to_numpy(zero_copy_only=False))
         if len(left):
             out[left] = self.take(left).map(read, *names)

@@ -296,19 +296,20 @@ def ran(a: Accounting) -> tuple[Accounting, np.ndarray, dict[str, int]]:
 
     a = without(a, a.matches(r"\.", "JobIDRaw", "JobID") | a.matches(r"\.", "JobID"), "job steps")
     live = a.matches("^(PENDING|RUNNING)$", "State") & (a.now is not None)
-    never = np.isnan(times(a, "Start")) & ~live
-    a, live = without(a, never, "never started"), live[~never]
+    start = times(a, "Start")
+    never = np.isnan(start) & ~live
+    a, live, start = without(a, never, "never started"), live[~never], start[~never]
     which, states = a.distinct("State")
     states = [x.split(" ")[0].rstrip("+").upper() for x in states]
     open_ = np.array([x in NOT_ENDED for x in states], bool)[which]
     again = np.array([x == "REQUEUED" for x in states], bool)[which]
     if again.any():  # a run that was put back into the queue has ended, too
         open_ &= ~(again & ~np.isnan(times(a, "End")))
-    a = without(a, open_ & ~live, "not ended")
+    a, start = without(a, open_ & ~live, "not ended"), start[~(open_ & ~live)]
     if not len(a):
         why = ", ".join(f"{n} {r}" for r, n in dropped.items()) or next(iter(a.unread), "no rows")
         raise Nothing(f"{a.where}: no job that ran ({why})", dropped)
-    return a, times(a, "Start"), dropped
+    return a, start, dropped
 
 
 def times(a: Accounting, *names: str) -> np.ndarray:
