@@ -317,7 +317,7 @@ LINES = {  # most lines of a package; raised only by a commit whose message says
     "systems": 1640,
     "telemetry": 1000,
     "workflows": 2315,
-    "workloads": 6980,
+    "workloads": 7000,
     "worlds": 7745,
 }
 
