@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 from conftest import SHARED, missing
-from small_sites import job, node, partition, write
+from small_sites import ZERO, job, node, partition, write
 
 from jobwise.cli import run
 from jobwise.errors import InputError
@@ -16,7 +16,21 @@ from jobwise.simulate import simulate
 from jobwise.slurm.read import anonymous
 from jobwise.slurm.read.site import read
 
-SECRETS = ("ann", "bob", "physics", "astro", "urgent", "debug", "gpuhost", "fastdisk", "mysim", "matlab", "demo", "home")
+SECRETS = (
+    "ann",
+    "bob",
+    "physics",
+    "astro",
+    "urgent",
+    "debug",
+    "gpuhost",
+    "fastdisk",
+    "mysim",
+    "matlab",
+    "demo",
+    "home",
+    "course",
+)
 RECORDED = ("fairshare", "fifo-backfill", "memory-gpu", "mixed", "partitions", "size-qos", "stock")
 
 
@@ -28,13 +42,16 @@ def site(folder):
         "sbatch -n 4 -d singleton -J mysim",
     ]
     lines += ["sbatch -n 8 --exclude=gpuhost1 --export=ALL,KEY=bob --wrap 'echo bob'", "sbatch --array=0-3%1 -n 1"]
+    lines += [
+        "sbatch -n 2 -M demo --bbf=/home/ann/bb --mcs-label=physics --reservation=course_ann --wrap 'cd /home/ann &&\nmysim bob'"
+    ]
     rows = []
     for k in range(60):
         user, account = ("ann", "physics") if k % 3 else ("bob", "astro")
         more = {"User": user, "Account": account, "QOS": "urgent" if k % 7 == 0 else "normal", "Priority": 100 + k}
         more |= {"Partition": "debug" if k % 11 == 0 else "main", "JobName": "mysim" if k % 5 else "other"}
-        row = job(100 + k, 20 * k, 20 * k + 5, 100 + 7 * k, 1 + k % 4, line=lines[k % 5], node=f"gpuhost{1 + k % 2}", **more)
-        rows.append(row | ({"Constraints": "fastdisk"} if "fastdisk" in lines[k % 5] else {}))
+        row = job(100 + k, 20 * k, 20 * k + 5, 100 + 7 * k, 1 + k % 4, line=lines[k % 6], node=f"gpuhost{1 + k % 2}", **more)
+        rows.append(row | ({"Constraints": "fastdisk"} if "fastdisk" in lines[k % 6] else {}))
     machines = [
         node("gpuhost1", 8, Partitions="main,debug"),
         node("gpuhost2", 8, ActiveFeatures="fastdisk", AvailableFeatures="fastdisk"),
@@ -43,7 +60,7 @@ def site(folder):
         partition("main", "gpuhost[1-2]", AllowAccounts="physics,astro"),
         partition("debug", "gpuhost1", AllowQos="normal,urgent"),
     ]
-    qos = [{"Name": "urgent", "Priority": 50, "Preempt": ""}]
+    qos = [{"Name": "urgent", "Priority": 50, "Preempt": "", "GrpTRES": "license/matlab=1"}]
     assoc = [{"Cluster": "demo", "Account": a, "User": u, "Share": 1, "ParentName": p} for a, u, p in (
         ("root", "", ""), ("physics", "", "root"), ("physics", "ann", ""), ("astro", "", "root"), ("astro", "bob", "")
     )]  # fmt: skip
@@ -58,6 +75,8 @@ def site(folder):
         PriorityWeightFairShare="500",
         MailProg="/home/ann/mail",
     )
+    reserved = f"Name|NodeName|TimeStart|TimeEnd\ncourse_ann|gpuhost2|{ZERO + 300}|{ZERO + 900}\n"
+    (folder / "sacctmgr_reservation.txt").write_text(reserved)
 
 
 def same_starts(a, b):
