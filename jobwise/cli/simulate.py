@@ -64,6 +64,10 @@ def simulate(
     if files.out:
         export.writer(files.out)
     if stream:
+        if form.words:
+            raise InputError(
+                f"--{next(iter(form.words))} goes without --stream: `jobwise trace convert` writes the table first"
+            )
         _streamed(log, chosen, part, replaying, files, output)
         return
     w = open_log(log, part.procs, part.jobs, part.load, in_slots([chosen]), replaying.racks or "", form.words)

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from jobwise.errors import InputError
+from jobwise.workloads.fields import stamps
 
 NOBODY = ("Unknown", "None", "N/A")  # no time
 JOB = re.compile(r"\d+(?:_(?:\d+|\[[^|]*\])|\+\d+)?(?:\.[\w+]+)?\|")  # the begin of a row whose first column is a job's id
@@ -103,17 +104,9 @@ class Accounting:
             rows = np.flatnonzero(both[0] if both[0].sum() <= both[1].sum() else both[1])  # those of the rarer form
             text = column[int(rows[0])].as_py()[:30]
             raise self.wrong(rows, f"{names[0]} is {text!r}, others are in another form: is the table of one run?")
-        moments = pc.strptime(
-            pc.if_else(usual, column, pa.scalar(None, pa.string())), format="%Y-%m-%dT%H:%M:%S", unit="s", error_is_null=True
-        )
-        stamps = pc.if_else(pc.less(pc.cast(moments, pa.int64()), 0), pa.scalar(None, pa.int64()), pc.cast(moments, pa.int64()))
-        seconds = pc.coalesce(seconds, pc.cast(stamps, pa.float64()))
-        out = seconds.to_numpy(zero_copy_only=False).astype(float)
-        early = np.flatnonzero(pc.fill_null(pc.less_equal(pc.day(moments), 3), False).to_numpy(zero_copy_only=False))
-        if len(early):  # 31 February is read as 3 March, and is no day
-            some = pa.array(early)
-            real = pc.equal(pc.strftime(moments.take(some), format="%d"), pc.utf8_slice_codeunits(column.take(some), 8, 10))
-            out[early[~real.to_numpy(zero_copy_only=False)]] = np.nan
+        moments = stamps(pc.if_else(usual, column, pa.scalar(None, pa.string())), "%Y-%m-%dT%H:%M:%S")
+        seconds = seconds.to_numpy(zero_copy_only=False).astype(float)
+        out = np.where(np.isnan(seconds), np.where(moments < 0, np.nan, moments), seconds)
         left = np.flatnonzero(np.isnan(out) & ~none.to_numpy(zero_copy_only=False))
         if len(left):
             out[left] = self.take(left).map(read, *names)

@@ -16,12 +16,10 @@ SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "minutes": 60.0, "hours
 MEGABYTES = {"bytes": 1e-6, "kb": 1e-3, "mb": 1.0, "gb": 1e3, "tb": 1e6, "kib": 1.024e-3, "mib": 1.048576, "gib": 1073.741824}
 MEMORY = {"": 1.0, "b": 1e-6, "k": 1.024e-3, "m": 1.048576, "g": 1073.741824, "t": 1099511.627776}  # suffixes of schedulers
 WORDS = {  # a state by how it begins, in lower case -> the status of SWF; None: it has not ended
-    **dict.fromkeys(
-        ("complet", "pass", "success", "succe", "terminated", "done", "finished", "cd", "exit 0", "job_finished"), 1
-    ),
+    **dict.fromkeys(("complet", "pass", "succe", "terminated", "done", "finished", "cd", "jobend"), 1),
     **dict.fromkeys(("cancel", "kill", "delet", "abort", "stopped", "ca", "revoked", "removed"), 5),
     **dict.fromkeys(("running", "pend", "queued", "wait", "suspend", "idle", "held", "requeue", "requested", "launch"), None),
-    **dict.fromkeys(("pd", "r "), None),
+    **dict.fromkeys(("pd",), None),
 }
 CODES = {"0": None, "1": None, "2": None, "3": 1, "4": 5, "5": 0, "6": 0, "7": 0, "8": 0, "9": 0, "10": 0, "11": 0}  # Slurm's
 USUAL = (
@@ -70,35 +68,32 @@ def times(texts: pa.Array, unit: str = "s") -> Read:
     format of strptime, says."""
     texts, none = _plain(texts)
     if "%" in unit:
-        values = np.where(none, np.nan, _stamps(texts, unit))
+        values = np.where(none, np.nan, stamps(texts, unit))
         return Read(values, np.isnan(values) & ~none)
     values = _numbers(texts, none) * SECONDS[unit]
     parts = pc.extract_regex(texts, USUAL)
     day, clock, fraction, zone = (pc.struct_field(parts, k) for k in ("day", "time", "part", "zone"))
     clock = pc.if_else(pc.equal(clock, ""), "00:00", clock)
     clock = pc.if_else(pc.equal(pc.utf8_length(clock), 5), pc.binary_join_element_wise(clock, ":00", ""), clock)
-    stamps = _stamps(pc.binary_join_element_wise(day, clock, "T"), "%Y-%m-%dT%H:%M:%S")
-    if (is_stamp := ~np.isnan(stamps)).any():
-        stamps += _by_dictionary(fraction, lambda x: float(x) if x else 0.0)
-        stamps -= _by_dictionary(zone, _offset)
-        values = np.where(is_stamp, stamps, values)
+    moments = stamps(pc.binary_join_element_wise(day, clock, "T"), "%Y-%m-%dT%H:%M:%S")
+    if (is_moment := ~np.isnan(moments)).any():
+        moments += _by_dictionary(fraction, lambda x: float(x) if x else 0.0)
+        moments -= _by_dictionary(zone, _offset)
+        values = np.where(is_moment, moments, values)
     return Read(values, np.isnan(values) & ~none)
 
 
-def _stamps(texts: pa.Array, form: str) -> np.ndarray:
-    """[N] s since 1970 of texts in a format of strptime; NaN for others."""
+def stamps(texts: pa.Array, form: str) -> np.ndarray:
+    """Return [N] s since 1970 of texts in a format of strptime; NaN for others, and for days that are none (31 February)."""
     moments = pc.strptime(texts, format=form, unit="s", error_is_null=True)
-    day = re.search("%d", form)
-    if day and form.startswith("%Y-%m-%d"):  # 31 February is no day
-        real = pc.equal(
-            pc.day(moments),
-            pc.cast(pc.utf8_slice_codeunits(pc.if_else(pc.is_valid(moments), texts, "0000-00-00"), 8, 10), pa.int64()),
-        )
-    else:
-        real = pc.equal(pc.strftime(moments, format=form), texts) if day else pc.is_valid(moments)
-    seconds = pc.cast(pc.cast(moments, pa.int64()), pa.float64())
-    kept = pc.if_else(pc.fill_null(real, False), seconds, pa.scalar(None, pa.float64()))
-    return pc.fill_null(kept, np.nan).to_numpy(zero_copy_only=False).astype(float)
+    values = (
+        pc.fill_null(pc.cast(pc.cast(moments, pa.int64()), pa.float64()), np.nan).to_numpy(zero_copy_only=False).astype(float)
+    )
+    early = np.flatnonzero(pc.fill_null(pc.less_equal(pc.day(moments), 3), False).to_numpy(zero_copy_only=False))
+    if len(early) and "%d" in form:  # such a day is read as one of the first of the next month
+        again = pc.strftime(moments.take(pa.array(early)), format=form)
+        values[early[~pc.equal(again, texts.take(pa.array(early))).to_numpy(zero_copy_only=False)]] = np.nan
+    return values
 
 
 def _by_dictionary(texts: pa.Array, read: Callable[[str], float]) -> np.ndarray:
@@ -149,9 +144,18 @@ def memory(text: str) -> float:
     return float(parsed[1]) * MEMORY[parsed[2].lower()]
 
 
+def gpus_in(text: str) -> int:
+    """Return the number of GPUs in a list of trackable resources: gres/gpu=4, or the sum of its types, gres/gpu:a100=4."""
+    parsed = re.findall(r"(?:gres/)?gpu(:[^=:,]+)?[=:](\d+)", text)
+    return sum(int(n) for kind, n in parsed if not kind) or sum(int(n) for kind, n in parsed if kind)
+
+
 def counts(texts: pa.Array, unit: str = "") -> Read:
-    """Counts: numbers, times `unit` where it is a number; of `tres:KEY` what stands behind KEY= in a list."""
+    """Counts: numbers, times `unit` where it is a number; of `tres:KEY` what stands behind KEY= in a list;
+    of `gres` GPUs in a list, as gpu:a100:2."""
     texts, none = _plain(texts)
+    if unit == "gres":
+        return Read(np.where(none, 0.0, _by_dictionary(texts, gpus_in)), np.zeros(len(texts), bool))
     if unit.startswith("tres:"):
         pattern = rf"(?:^|[,+\s]){re.escape(unit[5:])}[=:](?P<n>\d+(?:\.\d+)?)"
         match = pc.struct_field(pc.extract_regex(texts, pattern), "n")

@@ -22,11 +22,12 @@ SPANS = ("run", "wait", "walltime")  # s
 SIZES = ("processors", "nodes", "gpus")  # what a job is given; the first that a log tells is what is scheduled
 BESIDE = ("gpus", "nodes")  # kept as columns where something else is scheduled
 WHO = ("user", "group", "queue", "partition", "app")  # names
-NAMES = (*TIMES, *SPANS, *SIZES, "memory", "job", "status", *WHO)  # all that a column can mean; memory: MB of a job
+COPIES = "copies"  # how many equal instances a job has: its sizes are those of one
+NAMES = (*TIMES, *SPANS, *SIZES, COPIES, "memory", "job", "status", *WHO)  # all that a column can mean; memory: MB of a job
 READS: dict[str, Callable[..., fields.Read]] = {
     **dict.fromkeys(TIMES, fields.times),
     **dict.fromkeys(SPANS, fields.durations),
-    **dict.fromkeys((*SIZES, "job"), fields.counts),
+    **dict.fromkeys((*SIZES, COPIES, "job"), fields.counts),
     "memory": fields.amounts,
 }
 LENIENT = ("job", "memory", "walltime", "wait")  # where one of these cannot be read it is not said; else the row is left out
@@ -55,7 +56,6 @@ class JobTable:
     reading: tuple[str, ...] = ()
     left: dict[str, int] = field(default_factory=dict)
     notes: dict[str, int] = field(default_factory=dict)
-    rows: int = 0  # that were read
     parts: list[dict[str, np.ndarray]] = field(default_factory=list)
     who: list[dict[str, pa.Array]] = field(default_factory=list)
 
@@ -68,7 +68,6 @@ class JobTable:
         """Take rows: texts [N] by what they mean (NAMES; others are kept by their names), and the line of each. Rows of jobs
         that have not ended, and those with a value that cannot be read, are left out and counted."""
         units, n = units or {}, len(line)
-        self.rows += n
         keep, numbers = np.ones(n, bool), dict[str, np.ndarray]()
         for key, texts in columns.items():
             if key in READS:
@@ -126,9 +125,10 @@ class JobTable:
         once). Raises InputError where there is none."""
         if not self.parts or not sum(len(p["line"]) for p in self.parts):
             raise InputError(f"{self.where}: no job that ran ({self._reasons()})")
-        submit, start, end, run = self._moments()
+        submit, start, run = self._moments()
         size = self._sized()
-        amount = self.column(size)
+        copies = self.column(COPIES)
+        amount = self.column(size) * np.where(copies > 0, copies, 1.0)
         never = np.isnan(run) | np.isnan(submit)
         keep = ~never
         self.drop("never started, or without times", int(never.sum()))
@@ -154,13 +154,7 @@ class JobTable:
         return self._made(table, size, procs, ids, more)
 
     def _made(self, table: np.ndarray, size: str, procs: int | None, ids: dict, more: list[str]) -> Workload:
-        units = table[:, COLUMNS.index("allocated")]
-        said, most = procs or self.machine, int(max(units.max(), 0))
-        if procs and procs < most:
-            raise InputError(f"{self.where}: a machine of {procs} {PLAIN[size]} cannot run its largest job ({most})")
-        count = said or peak(table)
-        if count >= 2**31:
-            raise InputError(f"{self.where}: {count:,} {PLAIN[size]} in use at once are beyond what can be simulated (2^31)")
+        count, guess = sized_for(table, self.where, procs, self.machine, PLAIN[size])
         machine = pool(count) if size == "processors" else Cluster(np.array([[count]], np.int64), (size,))
         header = [f"; Computer: {self.name}"]
         kept, unit = (*BESIDE, *more), PLAIN[size]
@@ -169,14 +163,12 @@ class JobTable:
             if key == size or not (w.columns[key] > 0).any():
                 w.columns.pop(key)
         w.dropped.update({**self.left, **w.dropped})
-        w.notes.update(self.notes)
-        if not said:
-            w.notes[f"{PLAIN[size]} guessed from the most in use at once, {count:,} (--procs sets them)"] = 1
+        w.notes.update(self.notes | guess)
         names = {k: dict(enumerate(v, 1)) for k, v in ids.items() if v}
         return replace(w, reading=(*self.reading, f"What is scheduled: {PLAIN[size]}."), names=names)
 
-    def _moments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(when a job enters the queue, starts, ends; s it runs)."""
+    def _moments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(when a job enters the queue, starts; s it runs)."""
         submit, eligible, start, end = (self.column(k) for k in TIMES)
         if max(np.nan_to_num(x).max(initial=0) for x in (submit, start, end)) > EPOCH:
             submit, eligible, start, end = (np.where(x == 0, np.nan, x) for x in (submit, eligible, start, end))
@@ -192,12 +184,12 @@ class JobTable:
         queued = np.where(eligible >= submit, np.fmin(eligible, np.where(np.isnan(start), eligible, start)), submit)
         run = np.where(np.isnan(run), end - start, run)
         started = np.where(np.isnan(start), queued - 1.0, start)  # SWF: a wait of -1 is not known
-        return queued, started, np.where(np.isnan(end), started + run, end), run
+        return queued, started, run
 
     def _sized(self) -> str:
-        known = [k for k in SIZES if np.nan_to_num(self.column(k)).max(initial=0) > 0]
-        size = self.size or next(iter(known), "")
-        if size not in known:
+        sizes = [k for k in SIZES if np.nan_to_num(self.column(k)).max(initial=0) > 0]
+        size = self.size or next(iter(sizes), "")
+        if size not in sizes:
             raise InputError(f"{self.where}: no job has {PLAIN.get(size) or 'processors, nodes or GPUs'}")
         return size
 
@@ -215,14 +207,29 @@ class JobTable:
         joined = pa.chunked_array(chunks).unify_dictionaries().combine_chunks()
         if isinstance(joined, pa.ChunkedArray):
             joined = joined.chunk(0)
-        names = [(x or "").strip() for x in joined.dictionary.to_pylist()]
-        known = [x for x in dict.fromkeys(names) if x and x.lower() not in fields.MISSING]
-        number = {x: i for i, x in enumerate(known, 1)}
-        codes = np.array([number.get(x, -1) for x in names] or [-1], float)
-        return codes[np.nan_to_num(joined.indices.to_numpy(zero_copy_only=False), nan=0).astype(int)], known
+        texts = [(x or "").strip() for x in joined.dictionary.to_pylist()]
+        names = [x for x in dict.fromkeys(texts) if x and x.lower() not in fields.MISSING]
+        number = {x: i for i, x in enumerate(names, 1)}
+        codes = np.array([number.get(x, -1) for x in texts] or [-1], float)
+        return codes[np.nan_to_num(joined.indices.to_numpy(zero_copy_only=False), nan=0).astype(int)], names
 
     def _reasons(self) -> str:
         return ", ".join(f"{n:,} {reason}" for reason, n in self.left.items()) or "no rows"
+
+
+def sized_for(
+    table: np.ndarray, where: str, procs: int | None, machine: int = 0, unit: str = "processors"
+) -> tuple[int, dict[str, int]]:
+    """(how large the machine of jobs in columns of SWF is, a note where that is a guess): `procs` as the user says, else
+    `machine` as the log says, else the most in use at once. Raises InputError where a job is larger than the user says."""
+    most = int(table[:, COLUMNS.index("allocated")].max(initial=0))
+    if procs and procs < most:
+        raise InputError(f"{where}: a machine of {procs} {unit} cannot run its largest job ({most})")
+    if procs or machine:
+        return procs or machine, {}
+    if (count := peak(table)) >= 2**31:
+        raise InputError(f"{where}: {count:,} {unit} in use at once are beyond what can be simulated (2^31)")
+    return count, {f"{unit} guessed from the most in use at once, {count:,} (--procs sets them)": 1}
 
 
 def peak(table: np.ndarray) -> int:

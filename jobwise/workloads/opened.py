@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import lzma
@@ -26,14 +27,8 @@ def read_bytes(path: str | Path, most: int | None = None) -> bytes:
     """The content of a file, `-` for standard input, decompressed (.gz, .xz by content). Raises InputError, also where it
     would hold more than `most` bytes (default: MOST_BYTES)."""
     name = str(path)
-    try:
+    with _named(name):
         data = sys.stdin.buffer.read() if name == "-" else Path(path).read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"{name}: there is no such file") from None
-    except IsADirectoryError:
-        raise InputError(f"{name}: is a folder; a file is expected") from None
-    except OSError as error:
-        raise InputError(f"{name}: cannot be read: {error.strerror or error}") from None
     try:
         if data[:2] == b"\x1f\x8b":
             data = _unpacked(gzip.open, data, name, most or MOST_BYTES)
@@ -82,6 +77,19 @@ class Counted(io.FileIO):
 
 
 @contextmanager
+def _named(source: str) -> Iterator[None]:
+    """Raises InputError, with the name of the file, where it cannot be opened."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError(f"{source}: there is no such file") from None
+    except IsADirectoryError:
+        raise InputError(f"{source}: is a folder; a file is expected") from None
+    except OSError as error:
+        raise InputError(f"{source}: cannot be read: {error.strerror or error}") from None
+
+
+@contextmanager
 def _undamaged(source: str) -> Iterator[None]:
     """Raises InputError where a compressed file is found to be damaged within."""
     try:
@@ -94,14 +102,8 @@ def _undamaged(source: str) -> Iterator[None]:
 def stream(source: str, report: Callable[[int, int], None] | None = None) -> Iterator[BinaryIO]:
     """Yield an open file, decompressed (.gz, .xz by content), to be read part by part; `report`: called with (bytes, of bytes)
     as it is. Raises InputError."""
-    try:
+    with _named(source):
         raw = io.BufferedReader(Counted(source, report), 1 << 20)
-    except FileNotFoundError:
-        raise InputError(f"{source}: there is no such file") from None
-    except IsADirectoryError:
-        raise InputError(f"{source}: is a folder; a file is expected") from None
-    except OSError as error:
-        raise InputError(f"{source}: cannot be read: {error.strerror or error}") from None
     with raw, _undamaged(source):
         start = raw.peek(6)
         if start[:2] == b"\x1f\x8b":
@@ -141,8 +143,17 @@ def blocks(file: BinaryIO, source: str, size: int = BLOCK) -> Iterator[bytes]:
 
 
 def decoded(data: bytes) -> str:
-    """Return the text of a block: UTF-8 or Latin-1."""
+    """Return the text of a block: UTF-8, a line that is not in Latin-1."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return data.decode("latin-1")
+        lines = data.removeprefix(codecs.BOM_UTF8).split(b"\n")
+    return "\n".join(x.decode() if _is_utf8(x) else x.decode("latin-1") for x in lines)
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

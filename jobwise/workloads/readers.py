@@ -20,16 +20,17 @@ from jobwise.workloads.batch import batsim, condor, events, flux, kueue, lsf, oa
 from jobwise.workloads.logfile import LogFile
 
 GROUP = "jobwise.readers"
-CLUSTERED = ("--columns", "Parquet of published data", "tables of published data", "Philly", "sacct", "Slurm's JSON")
 
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """A format of job logs: `knows(file)`: is the file of this format? `read(file)` returns its jobs. Raises InputError."""
+    """A format of job logs: `knows(file)`: is the file of this format? `read(file)` returns its jobs. Raises InputError.
+    `takes`: what a user may say of it beside its columns: "fields", "cluster" (`LogFile`)."""
 
     name: str
     knows: Callable[[LogFile], bool]
     read: Callable[[LogFile], Workload]
+    takes: tuple[str, ...] = ()
 
 
 class Reader(Protocol):
@@ -117,20 +118,22 @@ def is_parquet(source: str) -> bool:
 
 
 SOURCES = (
-    SourceSpec("--columns", lambda f: bool(f.columns), _asked),
-    SourceSpec("Parquet of published data", lambda f: is_parquet(f.source) and _shipped(f) is not None, _by_shipped),
+    SourceSpec("--columns", lambda f: bool(f.columns), _asked, ("fields", "cluster")),
+    SourceSpec(
+        "Parquet of published data", lambda f: is_parquet(f.source) and _shipped(f) is not None, _by_shipped, ("cluster",)
+    ),
     SourceSpec("Parquet", lambda f: is_parquet(f.source), lambda f: parquet.read(f.source, f.procs)),
     SourceSpec("PBS", pbs.knows, pbs.read),
     SourceSpec("LSF", lsf.knows, lsf.read),
     SourceSpec("Grid Engine", sge.knows, sge.read),
-    SourceSpec("sacct", sacct.knows, sacct.of_file),
-    SourceSpec("Slurm's JSON", sacct.knows_json, sacct.of_json),
+    SourceSpec("sacct", sacct.knows, sacct.of_file, ("fields", "cluster")),
+    SourceSpec("Slurm's JSON", sacct.knows_json, sacct.of_json, ("cluster",)),
     SourceSpec("ALCF", lambda f: alcf.is_alcf(f.line), lambda f: alcf.from_text(f.text, f.source, f.procs)),
-    SourceSpec("tables of published data", lambda f: _shipped(f) is not None, _by_shipped),
+    SourceSpec("tables of published data", lambda f: _shipped(f) is not None, _by_shipped, ("cluster",)),
     SourceSpec("Gavel", _names("job_type", "total_steps"), _table(lambda f: dnn.read_gavel(f.source, f.machine))),
     SourceSpec("Tiresias", _names("model_name"), _table(lambda f: dnn.read_tiresias(f.source, f.machine))),
     SourceSpec("Alibaba", _names("num_gpu"), _table(lambda f: gpu.read_alibaba(f.source))),
-    SourceSpec("Philly", _names("num_gpus"), _table(_philly)),
+    SourceSpec("Philly", _names("num_gpus"), _table(_philly), ("cluster",)),
     SourceSpec("Grid Engine's JSON", sge.knows_json, sge.read_json),
     SourceSpec("Flux", flux.knows, flux.read),
     SourceSpec("HTCondor", condor.knows, condor.read),
@@ -138,7 +141,7 @@ SOURCES = (
     SourceSpec("Kueue", kueue.knows, kueue.read),
     SourceSpec("Batsim", batsim.knows, batsim.read),
     SourceSpec("events", events.knows, events.read),
-    SourceSpec("SWF", lambda f: swf.is_like(f.head), _swf),
+    SourceSpec("SWF", lambda f: swf.is_like(f.head), _swf, ("fields",)),
 )
 
 
@@ -162,9 +165,9 @@ def read(f: LogFile) -> Workload:
         row = next((row for row in SOURCES if row.knows(f)), None)
         if row is None:
             raise InputError(f"{f.source}: {foreign.known(f.head) or foreign.UNKNOWN}")
+        if ignored := next((x for x in ("fields", "cluster") if getattr(f, x) and x not in row.takes), ""):
+            raise InputError(f"{f.source}: --{ignored} says nothing of a log of {row.name}; leave it out")
         w = row.read(f)
-        if f.cluster and row.name not in CLUSTERED:
-            raise InputError(f"{f.source}: --cluster is for logs of several clusters; one of {row.name} is read as a whole")
         if not is_parquet(f.source) and f.strays:
             w.dropped["that are no objects of JSON, or are cut"] = f.strays
         return w

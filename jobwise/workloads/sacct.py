@@ -18,7 +18,8 @@ from jobwise.errors import InputError
 from jobwise.workload import Workload
 from jobwise.workloads import opened, slurm_json
 from jobwise.workloads.accounting import FREE, Accounting, forgiving, left_out, names_of, read
-from jobwise.workloads.jobtable import peak
+from jobwise.workloads.fields import gpus_in
+from jobwise.workloads.jobtable import sized_for
 from jobwise.workloads.logfile import LogFile
 from jobwise.workloads.opened import read_text
 from jobwise.workloads.swf import COLUMNS, from_table
@@ -114,7 +115,7 @@ def canonical(fields: str) -> list[str]:
 
 
 def xdmod(line: str) -> list[str]:
-    """Return the names of the columns that XDMoD has sacct print without names, "" for a line that is none: 26, or 25 in old
+    """Return the names of the columns that XDMoD has sacct print without names, none for another line: 26, or 25 in old
     ones, which had no QOS."""
     x = line.split("|")
     for names in (XDMOD, [n for n in XDMOD if n != "QOS"]):
@@ -250,20 +251,13 @@ def _log(parts: list[SacctPart], where: str, procs: int | None) -> Workload:
             each = [number.setdefault(x, len(number) + 1) if x else -1 for x in texts]
             codes.append(np.array(each, float)[which])
         table[:, COLUMNS.index(key)], ids[key] = np.concatenate(codes), list(number)
-    most = peak(table)
-    if not procs and most >= 2**31:
-        raise InputError(
-            f"{where}: {most:,} CPUs in use at once are beyond what can be simulated (2^31); --procs says how many"
-        )
-    if procs and procs < table[:, COLUMNS.index("allocated")].max():
-        largest = int(table[:, COLUMNS.index("allocated")].max())
-        raise InputError(f"{where}: a machine of {procs} processors cannot run its largest job ({largest})")
+    count, guess = sized_for(table, where, procs)
     w = from_table(
         table,
         [f"; Computer: Slurm accounting {Path(where).name}"],
         name=Path(where).stem,
         where=where,
-        cluster=pool(procs or most),
+        cluster=pool(count),
         more=("gpus", "once"),
     )
     once = w.columns.pop("once") > 0
@@ -271,8 +265,7 @@ def _log(parts: list[SacctPart], where: str, procs: int | None) -> Workload:
         w.jobs["restartable"][once] = 0
         w.notes["must not be begun again (--no-requeue)"] = int(once.sum())
     w.dropped.update({**left, **w.dropped})
-    if not procs:
-        w.notes[f"processors guessed from the most in use at once, {most:,} (--procs sets them)"] = 1
+    w.notes.update(guess)
     return replace(w, reading=READING, names={k: dict(enumerate(v, 1)) for k, v in ids.items()})
 
 
@@ -409,9 +402,3 @@ def _limit(text: str) -> float:
     if text.isascii() and text.isdigit():
         return float(text) * 60
     return float("inf") if text == "UNLIMITED" else _duration(text) or -1.0
-
-
-def gpus_in(text: str) -> int:
-    """Return the number of GPUs in a list of trackable resources: gres/gpu=4, or the sum of its types, gres/gpu:a100=4."""
-    parsed = re.findall(r"(?:gres/)?gpu(:[^=:,]+)?[=:](\d+)", text)
-    return sum(int(n) for kind, n in parsed if not kind) or sum(int(n) for kind, n in parsed if kind)

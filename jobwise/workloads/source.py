@@ -115,6 +115,8 @@ def open_log(
     """
     if source.startswith(POOLED):
         return pooled(open_log(source.removeprefix(POOLED), procs, progress, machine, form))
+    if form and (Path(source).is_dir() or not (source == "-" or Path(source).is_file())):
+        raise InputError(f"{source}: --{next(iter(form))} says something of a file of jobs, and this is none")
     made = re.fullmatch(r"([\w-]+)(?::(\d+))?", source)
     if made and (where := generated().get(made[1])):
         if procs is not None:

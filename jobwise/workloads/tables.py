@@ -29,7 +29,6 @@ from jobwise.workloads.swf_lines import COLUMNS
 MAPS = Path(__file__).with_name("column_maps.toml")
 BLOCK = 8 << 20  # bytes of a table that are parsed at once
 EXAMPLE = "submit=COLUMN,start=COLUMN,end=COLUMN,processors=COLUMN"
-KEYS = ("about", "known_by", "size", "machine", "columns", "units", "fields", "only", "reading")
 
 
 @dataclass(frozen=True)
@@ -99,12 +98,10 @@ def asked(text: str, names: str = "") -> ColumnMap:
             chosen = _checked(Path(text).stem, tomllib.loads(Path(text).read_text()), text)
         except (OSError, ValueError) as error:
             raise error if isinstance(error, InputError) else InputError(f"{text}: {in_a_line(error)}") from None
-    elif text:
+    else:
         if text not in shipped():
             raise unknown("map of columns", text, shipped(), "--columns: ")
         chosen = shipped()[text]
-    else:
-        chosen = ColumnMap("", {k: k for k in re.split(r"[|,\s]+", names) if k in NAMES})
     if names:
         chosen = replace(chosen, fields=tuple(re.split(r"[|,\s]+", names)))
     return chosen
@@ -121,6 +118,13 @@ KINDS: tuple[tuple[str, type, Any], ...] = (  # of the keys of a map
     ("fields", list, str),
     ("known_by", list, str),
 )
+COUNTED = r"gres|tres:\S+|\d+\.?\d*|\.\d+"  # units of counts
+UNITS: dict[str, tuple[Any, str]] = {  # of other meanings: their names, and a pattern of further ones
+    **dict.fromkeys(TIMES, (fields.SECONDS, ".*%.*")),
+    **dict.fromkeys(SPANS, (fields.SECONDS, "(?!)")),
+    "memory": (fields.MEGABYTES, "(?!)"),
+    "status": (("slurm", "swf"), "(?!)"),
+}
 WANTED = {str: "a text is", int: "a whole number is", dict: "a table is", list: "a list of texts is"}
 
 
@@ -131,8 +135,8 @@ def _values(x: Any) -> list[Any]:
 def _checked(name: str, x: dict[str, Any], where: str) -> ColumnMap:
     """Return a map as it is written in TOML. Raises InputError."""
     for key in x:
-        if key not in KEYS:
-            raise unknown("key", key, KEYS, f"{where}: ")
+        if key not in (keys := [k for k, *_ in KINDS]):
+            raise unknown("key", key, keys, f"{where}: ")
     for key, kind, kinds in KINDS:
         if key in x and not (isinstance(x[key], kind) and all(isinstance(y, kinds) for y in _values(x[key]))):
             raise InputError(f"{where}: {key} = {str(x[key])[:40]}: {WANTED[kind]} expected")
@@ -143,19 +147,19 @@ def _checked(name: str, x: dict[str, Any], where: str) -> ColumnMap:
     if not all(columns.values()):
         raise InputError(f"{where}: columns are meaning = column, such as {EXAMPLE}; meanings: {', '.join(NAMES)}")
     for meaning, unit in units.items():
-        kinds = fields.SECONDS if meaning in (*TIMES, *SPANS) else fields.MEGABYTES if meaning == "memory" else {}
-        kinds = {"slurm": 1.0, "swf": 1.0} if meaning == "status" else kinds
-        good = unit in kinds or (not kinds and re.fullmatch(r"tres:\S+|\d+\.?\d*|\.\d+", unit))
-        if meaning not in columns or not good:
-            raise InputError(f"{where}: {meaning} in {unit!r}: {', '.join(kinds) or 'a factor, or tres:NAME'} is expected")
+        names, pattern = UNITS.get(meaning, ((), COUNTED))
+        if meaning not in columns or not (unit in names or re.fullmatch(pattern, unit)):
+            raise InputError(
+                f"{where}: {meaning} in {unit!r}: {', '.join(names) or 'a factor, gres, or tres:NAME'} is expected"
+            )
     if x.get("size", "") not in ("", *SIZES):
         raise unknown("size", x["size"], SIZES, f"{where}: ")
     if x.get("machine", 0) < 0:
         raise InputError(f"{where}: machine is {x['machine']}; how many there are is expected")
-    known: dict[str, Any] = {k: x[k] for k in ("about", "size", "machine", "reading") if k in x}
-    known["only"] = {k: str(v) for k, v in x.get("only", {}).items()}
-    names, known_by = tuple(x.get("fields", ())), tuple(x.get("known_by", ()))
-    return ColumnMap(name, columns, units=units, fields=names, known_by=known_by, **known)
+    plain_keys: dict[str, Any] = {k: x[k] for k in ("about", "size", "machine", "reading") if k in x}
+    only = {k: str(v) for k, v in x.get("only", {}).items()}
+    of_fields, known_by = tuple(x.get("fields", ())), tuple(x.get("known_by", ()))
+    return ColumnMap(name, columns, units=units, fields=of_fields, known_by=known_by, only=only, **plain_keys)
 
 
 def known(names: Any) -> ColumnMap | None:
@@ -192,8 +196,8 @@ class TableRows(Protocol):
 
 def read(rows: TableRows, f: LogFile, m: ColumnMap) -> Workload:
     """Return the jobs in a table. Raises InputError."""
-    known = f"Columns as {m.about or m.name or '--columns'} has them{'; ' + m.reading if m.reading else ''}."
-    t = JobTable(f.source, f.name, m.size if m.size in rows.columns else "", m.machine, (known,))
+    reading = f"Columns as {m.about or m.name or '--columns'} has them{'; ' + m.reading if m.reading else ''}."
+    t = JobTable(f.source, f.name, m.size if m.size in rows.columns else "", m.machine, (reading,))
     only = dict(m.only)
     if f.cluster:
         if "partition" not in rows.columns:
@@ -217,10 +221,10 @@ class NotUtf8(InputError):
 
 
 class CountedLines(io.RawIOBase):
-    """A stream that counts the lines that are no blanks, as it is read."""
+    """A stream that counts its lines that are not empty, as it is read."""
 
     def __init__(self, stream: Any):
-        self._stream, self.count, self._open = stream, 0, False
+        self._stream, self.count, self._tail = stream, 0, b"\n"
 
     def readable(self) -> bool:
         """Return True: it is read."""
@@ -229,16 +233,16 @@ class CountedLines(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         """Return the next bytes of the stream."""
         data = self._stream.read(size)
-        for line in data.split(b"\n")[:-1]:
-            self.count += bool(line.strip()) or self._open
-            self._open = False
-        self._open |= bool(data[data.rfind(b"\n") + 1 :].strip())
+        if data:
+            plain_ends = np.frombuffer(self._tail + data.replace(b"\r", b""), np.uint8) == 10
+            self.count += int((plain_ends[1:] & ~plain_ends[:-1]).sum())  # ends of lines that do not follow another at once
+            self._tail = data[-1:].replace(b"\r", b"") or self._tail
         return data
 
     @property
     def lines(self) -> int:
         """The lines so far, the last one too where nothing ends it."""
-        return self.count + self._open
+        return self.count + (self._tail != b"\n")
 
 
 class CsvRows:

@@ -17,7 +17,8 @@ from jobwise.slurm.read.requests import by_line, options
 from jobwise.slurm.read.site import read as read_site
 from jobwise.workloads import slurm_json
 from jobwise.workloads.accounting import forgiving, left_out, read
-from jobwise.workloads.sacct import elapsed, from_text, gpus_in, queued, ran, read_sacct, times
+from jobwise.workloads.fields import gpus_in
+from jobwise.workloads.sacct import elapsed, from_text, queued, ran, read_sacct, times
 
 HEAD = "JobID|JobIDRaw|State|Submit|Eligible|Start|End|ElapsedRaw|SubmitLine"
 

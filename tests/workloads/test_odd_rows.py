@@ -72,6 +72,33 @@ def test_latin_1_and_names_in_quotes(tmp_path):
     assert len(w) == 5 and w.dropped == {}
 
 
+def test_one_line_in_latin_1_leaves_the_others_as_they_are(tmp_path):
+    """Names in UTF-8 keep their letters beside it, whatever block they are in."""
+    names = [x._replace(user="J\xf6rg") for x in jobs(0)]
+    lines = [pbs(x).encode() for x in names[:-1]] + [pbs(names[-1]).encode("latin-1")]
+    (tmp_path / "log").write_bytes(b"\n".join(lines) + b"\n")
+    assert set(open_log(str(tmp_path / "log")).names["user"].values()) == {"J\xf6rg"}
+
+
+SAID = {  # words that say something which a log has no use for
+    ("simulate", "t.csv", "--fields", "a,b"): "is a table in columns that are not known",
+    ("trace", "info", "x.swf", "--cluster", "a"): "--cluster says nothing of a log of SWF; leave it out",
+    ("trace", "info", "cush:7", "--cluster", "a"): "cush:7: --cluster says something of a file of jobs, and this is none",
+    ("trace", "info", "log", "--fields", "a b"): "--fields says nothing of a log of PBS; leave it out",
+    ("simulate", "t.parquet", "--stream", "--columns", "submit=s"): "--columns goes without --stream",
+}
+
+
+@pytest.mark.parametrize("words", SAID)
+def test_no_option_is_read_and_ignored(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text(HEAD + "\n".join(rows()) + "\n")
+    (tmp_path / "x.swf").write_text("; MaxProcs: 4\n1 1 0 10 1 -1 -1 1 20 -1 1 1 1 -1 1 -1 -1 -1\n")
+    (tmp_path / "log").write_text("\n".join(map(pbs, jobs(0))) + "\n")
+    assert run([*words] if "-p" in words or words[0] != "simulate" else [*words, "-p", "fcfs"]) == 2
+    assert SAID[words] in " ".join(capsys.readouterr().err.split())
+
+
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
 def test_a_cut_file_is_one_line(pack, tmp_path, capsys):
     data = pack((HEAD + "\n".join(rows(5000))).encode())
@@ -134,7 +161,7 @@ def test_clusters_of_slurms_json(tmp_path):
     w = open_log(str(tmp_path / "s.json"), form={"cluster": "A"})
     assert len(w) == 20 and w.dropped == {"of another cluster than A": 20}
     (tmp_path / "l1").write_text("\n".join(map(lsf, every)) + "\n")
-    with pytest.raises(InputError, match="--cluster is for logs of several clusters"):
+    with pytest.raises(InputError, match="--cluster says nothing of a log of LSF"):
         open_log(str(tmp_path / "l1"), form={"cluster": "l"})
 
 

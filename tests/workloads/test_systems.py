@@ -392,7 +392,7 @@ def test_what_cannot_be_read_is_one_line(tmp_path):
     (tmp_path / "p.log").write_text(lines(pbs)(every))
     with pytest.raises(InputError, match="a machine of 3 processors cannot run its largest job"):
         open_log(str(tmp_path / "p.log"), 3)
-    with pytest.raises(InputError, match="--cluster is for logs of several clusters; one of PBS is read as a whole"):
+    with pytest.raises(InputError, match="--cluster says nothing of a log of PBS; leave it out"):
         open_log(str(tmp_path / "p.log"), form={"cluster": "a"})
     (tmp_path / "q.log").write_text("03/02/2026 08:00:10;Q;1.head;queue=work\n")
     with pytest.raises(InputError, match=r"no job that ran \(1 records of other kinds than E"):

@@ -100,7 +100,7 @@ SAMPLES = {  # name of the map: (header, rows; (submit, run, size, limit) of tho
     "spot2026": (
         "job_name,organization,gpu_model,cpu_request,gpu_request,worker_num,submit_time,duration,job_type",
         ["a,o1,A10,8,1,1,0,600,HP", "b,o2,H800,8,8,2,30,60,Spot"],
-        [(0, 600, 1, 600), (30, 60, 8, 60)],
+        [(0, 600, 1, 600), (30, 60, 16, 60)],
         "gpus",
         0,
     ),
@@ -159,6 +159,16 @@ def test_the_same_table_in_parquet(name, tmp_path):
     assert w.cluster.resources == (unit,)
 
 
+def test_sizes_of_all_instances_and_gpus_of_a_list(tmp_path):
+    """A task of 20 instances of half a GPU holds ten; gpu:volta:2 is two GPUs."""
+    header, rows, *_ = SAMPLES["pai"]
+    (tmp_path / "pai.csv").write_text(f"{header}\n{rows[0].replace('1.0', '20.0')}\n")
+    assert open_log(str(tmp_path / "pai.csv")).jobs["request"][:, 0].tolist() == [10]
+    header, rows, *_ = SAMPLES["supercloud"]
+    (tmp_path / "s.csv").write_text("\n".join([header, *rows]) + "\n")
+    assert open_log(str(tmp_path / "s.csv")).columns["gpus"].tolist() == [2]
+
+
 def test_pm100_and_f_data_in_parquet(tmp_path):
     """Times of a zone, limits in minutes; alternatives of a column; a power that is kept by its name."""
     when = pa.array(np.array([0, 60_000_000], "datetime64[us]")).cast(pa.timestamp("us", tz="UTC"))
@@ -207,7 +217,7 @@ WRONG = {
     "submit=when,processors=what": "a time, the end or the run, and a size of jobs must be named: --columns submit=COLUMN",
     "submit=when,run=long": "a size of jobs must be named",
     "submit=when:weeks,processors=what,run=long": "submit in 'weeks': s, ms, us, ns, minutes, hours, days is expected",
-    "submit=when,processors=what:many,run=long": "processors in 'many': a factor, or tres:NAME is expected",
+    "submit=when,processors=what:many,run=long": "processors in 'many': a factor, gres, or tres:NAME is expected",
     "kestral": "unknown map of columns 'kestral'; did you mean kestrel or",
     "none.toml": "none.toml",
 }

@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from jobwise.workloads.sacct import gpus_in
+from jobwise.workloads.fields import gpus_in
 
 NEVER = ("", "UNLIMITED", "INFINITE", "NONE", "N/A", "(NULL)", "-1")  # no limit, nothing
 
