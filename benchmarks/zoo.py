@@ -164,7 +164,7 @@ def main() -> None:
     grids = [(m, at, *jobsets(m, at, asked.out)) for group in groups for m in group for at in group]
     results = {m.name: matrix[m.log][m.name] + f" against {REFERENCE} on later jobs of {m.log}" for m in on_logs}
     results |= {m.name: f"{e.text('+.1%')} against {rule} on {SETS} jobsets" for m, at, rule, e in grids if m is at}
-    stamp = made("python -m benchmarks.zoo FOLDER")  # before the checkout has what is written now
+    stamp = made("python -m benchmarks.zoo FOLDER" + " --kept" * asked.kept)  # before the checkout has what is written now
     write(abouts, results, asked.logs, asked.out, stamp)
     page(on_logs, matrix, grids, stamp)
 

@@ -274,8 +274,8 @@ def _more(c: Comparison) -> list[Table]:
         row = [name, f"{c.logged[p]['bounded_slowdown']:,.2f}", *(hours(s[k]) for k in ("wait", "p99_wait"))]
         whole.append([*row, "" if first else times, f"{s['utilisation']:.3f}"])
         row = [name, hours(s["area_weighted_response"]), "reference" if first else c.change_weighted(p).text()]
-        row += [hours(s["area_weighted_wait"]), f"{s['throughput_spread']:.2f}"]
-        weighted.append([*row, *(f"{s[k]:,.0f}" for k in ("processor_hours", "idle_processor_hours"))])
+        beside = (f"{s['throughput_spread']:.2f}", *(f"{s[k]:,.0f}" for k in ("processor_hours", "idle_processor_hours")))
+        weighted.append([*row, hours(s["area_weighted_wait"]), *("" if x == "nan" else x for x in beside)])
     if site := recorded(c.workload):
         whole.append(["as recorded", f"{site['bounded_slowdown']:,.2f}", hours(site["wait"]), "", "", ""])
     shifted = f", means of {several(c.replicas, 'time-shifted replica')}" if c.replicas else ""

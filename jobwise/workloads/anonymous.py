@@ -13,7 +13,7 @@ from jobwise.workload import Workload
 from jobwise.workloads.swf import COLUMNS, directive
 
 RENUMBERED = ("user", "group", "app", "queue", "partition")
-NUMBERS = (*COLUMNS, "gpus", "once", "wait")  # columns of numbers that say nothing of a person
+NUMBERS = (*COLUMNS, "gpus", "nodes")  # columns of numbers that say nothing of a person
 KEPT = ("Version", "MaxProcs", "MaxNodes", "UnixStartTime")  # of a header
 STILL = (
     "Still in it: when jobs were submitted and started, for how long they ran, their sizes, limits and memory, how they ended, "
@@ -46,10 +46,9 @@ def anonymous(w: Workload, shift_s: float = 0.0) -> Workload:
     names, jobs, columns = Names(), w.jobs.copy(), {k: x.copy() for k, x in w.columns.items() if k in NUMBERS}
     for key in RENUMBERED:
         old = jobs[key]
-        known = np.unique(old)
-        ranks = names.ranks(known[known >= 0].tolist())
-        new = np.array([ranks.get(x, -1) for x in known.tolist()])
-        jobs[key] = new[np.searchsorted(known, old)]
+        numbers, which = np.unique(old, return_inverse=True)
+        ranks = names.ranks(numbers[numbers >= 0].tolist())
+        jobs[key] = np.array([ranks.get(x, -1) for x in numbers.tolist()])[which]
         if key in columns:
             columns[key] = jobs[key].astype(float)
     if "job" in columns:
@@ -64,7 +63,5 @@ def anonymous(w: Workload, shift_s: float = 0.0) -> Workload:
     header = [f"; {k}: {v}" for k in KEPT if (v := directive(w.header, k)) is not None]
     if shift_s:
         header = [x if "UnixStartTime" not in x else f"; UnixStartTime: {int(float(x.split()[-1]) + shift_s)}" for x in header]
-    log, past = (header if header else []), w.past[:0]
-    return replace(
-        w, jobs=jobs, columns=columns, header=tuple(log), names={}, origin=w.origin + shift_s, name="anonymous", past=past
-    )
+    w = replace(w, jobs=jobs, columns=columns, header=tuple(header), names={}, past=w.past[:0])
+    return replace(w, name="anonymous", origin=w.origin + shift_s)

@@ -27,6 +27,8 @@ USUAL = (
     r"(?P<part>\.\d+)?\s*(?P<zone>Z|UTC|[+-]\d\d(?::?\d\d)?)?$"
 )
 
+NEVER = ("", "UNLIMITED", "INFINITE", "NONE", "N/A", "(NULL)", "-1")  # no limit, nothing
+
 
 class Read(NamedTuple):
     """Numbers [N] of texts (NaN: not said), and which of the texts are none [N]."""
@@ -179,3 +181,23 @@ def statuses(texts: pa.Array, unit: str = "") -> tuple[np.ndarray, np.ndarray]:
     status = np.array([-1 if w is None else w for w in words], float)
     which = coded.indices.to_numpy()
     return np.where(none, -1.0, status[which]), open_[which] & ~none
+
+
+def said(text: str) -> str:
+    """The text, "" where it says that there is nothing."""
+    return "" if text.strip().upper() in NEVER else text.strip()
+
+
+def seconds(text: str) -> float:
+    """[days-]hours:minutes:seconds, or minutes; inf where there is no limit."""
+    if not said(text):
+        return np.inf
+    if not re.fullmatch(r"(\d+-)?\d+(:\d+){0,2}", text.strip()):
+        raise ValueError(f"{text[:30]!r} is no time")
+    days, _, rest = text.strip().rpartition("-")
+    parts = [float(x) for x in rest.split(":")]
+    if len(parts) == 1:
+        return float(days) * 86_400 + parts[0] * 3600 if days else parts[0] * 60
+    if len(parts) == 2:
+        parts = [*parts, 0.0] if days else [0.0, *parts]
+    return float(days or 0) * 86_400 + parts[0] * 3600 + parts[1] * 60 + parts[2]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-HEAD = 4096  # letters that are enough to know it by
 COLUMNS = "say what they mean: --columns submit=COLUMN,start=COLUMN,end=COLUMN,processors=COLUMN (docs/logs.md)"
 TABLE = "convert it to SWF, or add a reader (docs/add-a-workload.md)"
 

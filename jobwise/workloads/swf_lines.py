@@ -39,7 +39,7 @@ class SwfLines:
     cannot be read is left out and counted; the first of them is named."""
 
     def __init__(self, where: str):
-        self.where, self.header, self.width = where, list[str](), 0  # fields of a row, of the first that is one
+        self.where, self.header, self.width = where, list[str](), 0  # fields of a row, as most of the first have
         self._tables: list[np.ndarray] = []
         self._behind: list[list[list[str]]] = []
         self._line, self._bad, self._first, self._begin = 1, 0, "", ""
@@ -55,7 +55,7 @@ class SwfLines:
             rows = []
             for x in block.split(b"\n"):
                 if x.lstrip()[:1] == b";":
-                    self.header.append(_text(x).rstrip("\r"))
+                    self.header.append(opened.decoded(x).rstrip("\r"))
                     rows.append(b"")
                 else:
                     rows.append(x)
@@ -68,14 +68,13 @@ class SwfLines:
         self._line += count
 
     def _numbers(self, block: bytes) -> None:
-        table = _parsed(block) if self.width == len(COLUMNS) else None
-        if table is None:
-            table = self._by_line(block)
+        table, behind = _parsed(block, self.width) or self._by_line(block)
         if len(table):
             self._tables.append(table)
+            self._behind.append(behind)
 
-    def _by_line(self, block: bytes) -> np.ndarray:
-        """The numbers of a block in which a row is odd, or has more columns."""
+    def _by_line(self, block: bytes) -> tuple[np.ndarray, list[list[str]]]:
+        """The numbers of a block in which a row is odd, and what stands behind them."""
         good: list[bytes] = []
         behind: list[list[str]] = [[] for _ in range(self.width - len(COLUMNS))]
         for n, x in enumerate(block.split(b"\n"), self._line):
@@ -88,9 +87,8 @@ class SwfLines:
                 continue
             good.append(b" ".join(fields[: len(COLUMNS)]))
             for i, column in enumerate(behind):
-                column.append(_text(fields[len(COLUMNS) + i]))
-        self._behind.append(behind)
-        return np.array(b" ".join(good).split(), float).reshape(-1, len(COLUMNS))
+                column.append(opened.decoded(fields[len(COLUMNS) + i]))
+        return np.array(b" ".join(good).split(), float).reshape(-1, len(COLUMNS)), behind
 
     def table(self) -> np.ndarray:
         """The numbers [rows, 18]. Raises InputError where there is no row."""
@@ -118,26 +116,24 @@ class SwfLines:
         return {f"that cannot be read (the first: {self._first})": self._bad} if self._bad else {}
 
 
-def _text(data: bytes) -> str:
-    return opened.decoded(data)
-
-
-def _parsed(block: bytes) -> np.ndarray | None:
-    """The numbers [rows, 18] of lines; None where a line is odd."""
+def _parsed(block: bytes, width: int) -> tuple[np.ndarray, list[list[str]]] | None:
+    """The numbers [rows, 18] of lines of `width` fields, and the texts behind them by column; None where a line is odd."""
     data = np.frombuffer(block.translate(ONE_SPACE), np.uint8)
     space, end = data == 32, data == 10
     kept = data[~(space & np.concatenate([[True], (space | end)[:-1]]))]  # one space between fields, none before them
     kept = kept[~((kept == 32) & np.concatenate([kept[1:] == 10, [True]]))]
+    behind = [f"+{i}" for i in range(width - len(COLUMNS))]
     if not kept.size or (kept == 10).all():
-        return np.zeros((0, len(COLUMNS)))
-    reading = csv.ReadOptions(column_names=COLUMNS, use_threads=False, block_size=len(kept) + 1)
-    kinds = csv.ConvertOptions(column_types=dict.fromkeys(COLUMNS, pa.float64()), null_values=[])
+        return np.zeros((0, len(COLUMNS))), [[] for _ in behind]
+    reading = csv.ReadOptions(column_names=[*COLUMNS, *behind], use_threads=False, block_size=len(kept) + 1)
+    types = dict.fromkeys(COLUMNS, pa.float64()) | dict.fromkeys(behind, pa.string())
+    kinds = csv.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False)
     try:
         table = csv.read_csv(pa.py_buffer(kept), reading, csv.ParseOptions(delimiter=" ", quote_char=False), kinds)
     except pa.ArrowInvalid:
         return None
-    numbers = np.column_stack([c.to_numpy() for c in table.columns])
-    return numbers if (np.abs(numbers) < _LARGEST).all() else None
+    numbers = np.column_stack([table[name].to_numpy() for name in COLUMNS])
+    return (numbers, [table[name].to_pylist() for name in behind]) if (np.abs(numbers) < _LARGEST).all() else None
 
 
 def _wrong(fields: list[bytes]) -> str:

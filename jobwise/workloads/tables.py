@@ -233,10 +233,10 @@ class CountedLines(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         """Return the next bytes of the stream."""
         data = self._stream.read(size)
-        if data:
-            plain_ends = np.frombuffer(self._tail + data.replace(b"\r", b""), np.uint8) == 10
-            self.count += int((plain_ends[1:] & ~plain_ends[:-1]).sum())  # ends of lines that do not follow another at once
-            self._tail = data[-1:].replace(b"\r", b"") or self._tail
+        if kept := data.replace(b"\r", b""):
+            ends = np.frombuffer(self._tail + kept, np.uint8) == 10
+            self.count += int((ends[1:] & ~ends[:-1]).sum())  # those that do not follow another at once
+            self._tail = kept[-1:]
         return data
 
     @property

@@ -189,16 +189,11 @@ def resources(w: Workload) -> dict[str, tuple[float, str]]:
     """Return what the source says of jobs beside their sizes, (value, unit) by name: GPUs, nodes, memory; nothing of what it
     does not say."""
     out: dict[str, tuple[float, str]] = {}
-    for key in ("gpus", "nodes"):
-        values = np.nan_to_num(w.columns[key].astype(float)) if key in w.columns else np.zeros(1)
-        if (values > 0).any():
-            out |= {
-                f"jobs with {key}" if key == "gpus" else f"jobs on several {key}": (
-                    float((values > (key == "nodes")).sum()),
-                    "",
-                )
-            }
-            out |= {f"mean {key}": (float(values[values > 0].mean()), key), f"most {key}": (float(values.max()), key)}
+    for key, counted, least in (("gpus", "jobs with GPUs", 0), ("nodes", "jobs on several nodes", 1)):
+        values = np.nan_to_num(w.columns.get(key, np.zeros(1)).astype(float))
+        if (some := values > 0).any():
+            out[counted] = float((values > least).sum()), ""
+            out |= {f"mean {key}": (float(values[some].mean()), key), f"most {key}": (float(values.max()), key)}
     memory, size = w.jobs["memory"], w.jobs["request"][:, 0]
     if (asked := memory > 0).any():  # KB of a processor, as SWF has it
         whole = memory[asked] * size[asked] / 1e6

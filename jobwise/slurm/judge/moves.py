@@ -15,9 +15,9 @@ from jobwise.policies.parts import SECONDS
 from jobwise.site import closure_dtype
 from jobwise.slurm.judge.site_lines import members_of
 from jobwise.slurm.read.closures import AHEAD_S
-from jobwise.slurm.read.text import seconds
 from jobwise.slurm.read.unsimulated import names_in
 from jobwise.workload import Workload
+from jobwise.workloads.fields import seconds
 
 Compare = Callable[[np.ndarray, float], np.ndarray]
 ORDERS: dict[str, Compare] = {"<=": operator.le, ">=": operator.ge, "!=": operator.ne, "<": operator.lt, ">": operator.gt}

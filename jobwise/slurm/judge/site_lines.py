@@ -15,8 +15,9 @@ from jobwise.errors import InputError, unknown
 from jobwise.site import LIMITS, Site
 from jobwise.slurm.read import conf
 from jobwise.slurm.read.preempting import mode_of, time_of
-from jobwise.slurm.read.text import amount, memory, pairs, said, seconds
+from jobwise.slurm.read.text import amount, memory, pairs, said
 from jobwise.slurm.read.text import nodes as nodes_of
+from jobwise.workloads.fields import seconds
 
 Put = Callable[[Site, int, str], None]  # (the site, the row, the value); raises ValueError
 TABLES = ("partitions", "qos", "associations", "partition_preempt", "qos_preempt", "preempts")

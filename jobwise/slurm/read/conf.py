@@ -11,7 +11,8 @@ import numpy as np
 from jobwise.errors import InputError, unknown
 from jobwise.site import settings
 from jobwise.slurm.read import unsimulated
-from jobwise.slurm.read.text import amount, said, seconds
+from jobwise.slurm.read.text import amount, said
+from jobwise.workloads.fields import seconds
 
 
 @dataclass(frozen=True)

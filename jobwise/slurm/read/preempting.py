@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from jobwise.site import BY_QOS, CANCELLED, REQUEUED, STAYS, Site, preempt_dtype
-from jobwise.slurm.read.text import said, seconds
+from jobwise.slurm.read.text import said
 from jobwise.slurm.read.unsimulated import UNSIMULATED
+from jobwise.workloads.fields import seconds
 
 MODES = {"REQUEUE": REQUEUED, "CANCEL": CANCELLED}
 IGNORED = {  # words of a PreemptMode -> what is done without them

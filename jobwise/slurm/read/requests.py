@@ -6,7 +6,8 @@ import re
 import shlex
 from math import inf
 
-from jobwise.slurm.read.text import gpus, memory, seconds
+from jobwise.slurm.read.text import gpus, memory
+from jobwise.workloads.fields import seconds
 
 LONG = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "C": "constraint", "p": "partition", "d": "dependency"}
 LONG |= {

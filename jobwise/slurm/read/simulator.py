@@ -6,39 +6,23 @@ The events say when jobs come, what they ask for and how long they run. Nobody h
 
 from __future__ import annotations
 
-import argparse
 import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
 
 from jobwise.errors import InputError
-from jobwise.slurm.read.text import memory, nodes, pairs, seconds
+from jobwise.slurm.read.text import memory, nodes, pairs
+from jobwise.workloads.batch.events import EVENT, Options
+from jobwise.workloads.fields import seconds
 
 EVENTS, CONF, SCRIPT, TREE = "*.events", "slurm.conf", "sacctmgr*.script", "topology.conf"
 ZERO = 946_684_800  # s since 1970 of time 0 of the events, which name no day: 1 January 2000
 YEAR_S = 365 * 86_400  # Slurm's limit of a job where none is set
 COLUMNS = {"maxsubmitjobsperuser": "MaxSubmitPU", "maxjobsperuser": "MaxJobsPU", "maxtresperuser": "MaxTRESPU"}
 COLUMNS |= {"priority": "Priority", "grptres": "GrpTRES", "grpjobs": "GrpJobs", "maxwall": "MaxWall", "preempt": "Preempt"}
-OPTIONS = (  # of an event; what else it has stays in the line that it submits
-    ("-sim-walltime",), ("--uid",), ("-J", "--job-name"), ("-N", "--nodes"), ("-n", "--ntasks"), ("-c", "--cpus-per-task"),
-    ("-t", "--time"), ("-p", "--partition"), ("-A", "--account"), ("-q", "--qos"), ("-C", "--constraint"),
-    ("--mem",), ("--gres",), ("-a", "--array"),
-)  # fmt: skip
-
-
-class _Options(argparse.ArgumentParser):
-    def __init__(self) -> None:
-        super().__init__(add_help=False, allow_abbrev=False)
-        for names in OPTIONS:
-            self.add_argument(*names, dest=names[-1].strip("-").replace("-", "_"), default="")
-
-    def error(self, message: str) -> NoReturn:
-        """Raise ValueError in place of SystemExit."""
-        raise ValueError(message)
 
 
 @dataclass
@@ -182,19 +166,18 @@ class _Jobs:
 
     def rows(self, notes: list[str]) -> Iterator[dict[str, str]]:
         """Yield rows of sacct. What is left out is noted. Raises InputError where nothing is left."""
-        options, job, read, others, odd = _Options(), 0, 0, Counter[str](), list[str]()
+        options, job, read, others, odd = Options(), 0, 0, Counter[str](), list[str]()
         for n, line in enumerate(self.file.read_text("utf-8", errors="replace").splitlines(), 1):
-            event, _, words = line.partition("|")
             if not line.strip() or line.lstrip().startswith("#"):
                 continue
-            if not (m := re.match(r"\s*-dt\s+([\d.]+)\s+-e\s+(\w+)\s*$", event)):
+            if not (m := EVENT.match(line)):
                 odd.append(f"{self.file}:{n}: no event such as '-dt 10.5 -e submit_batch_job | -sim-walltime 300 …'")
             elif m[2] != "submit_batch_job":
                 others[m[2]] += 1
             else:
                 job += 1  # Slurm's number of it, whether it can be read or not
                 try:
-                    row = self._row(options, job, float(m[1]), shlex.split(words)[:-1])
+                    row = self._row(options, job, float(m[1]), shlex.split(m[3] or "")[:-1])
                     read += 1
                     yield row
                 except ValueError as error:
@@ -204,7 +187,7 @@ class _Jobs:
         notes += [f"{count:,} events {name} are left out: only submitted jobs are read" for name, count in others.items()]
         notes += [f"{len(odd):,} events cannot be read and are left out (the first: {odd[0]})"] if odd else []
 
-    def _row(self, options: _Options, job: int, at: float, words: list[str]) -> dict[str, str]:
+    def _row(self, options: Options, job: int, at: float, words: list[str]) -> dict[str, str]:
         x, _ = options.parse_known_args(words)
         if x.array:
             raise ValueError("arrays are not read")

@@ -19,13 +19,14 @@ from jobwise.slurm.read.asks import Known
 from jobwise.slurm.read.associations import unlimited, used
 from jobwise.slurm.read.closures import closures, out_of_service
 from jobwise.slurm.read.preempting import with_preemption
-from jobwise.slurm.read.text import amount, config, limited, nodes, records, said, seconds, table
+from jobwise.slurm.read.text import amount, config, limited, nodes, records, said, table
 from jobwise.slurm.read.tree import has_tree, with_switches
 from jobwise.slurm.read.unsimulated import UNSIMULATED
 from jobwise.workload import Workload
 from jobwise.workloads import slurm_json
 from jobwise.workloads.accounting import Accounting, forgiving
 from jobwise.workloads.accounting import read as accounts
+from jobwise.workloads.fields import seconds
 from jobwise.workloads.sacct import is_sacct, times
 
 RECORDED = ("22.05", "24.11", "26.05")  # versions whose passes were compared with the simulated ones

@@ -8,14 +8,7 @@ from math import prod
 
 import numpy as np
 
-from jobwise.workloads.fields import gpus_in
-
-NEVER = ("", "UNLIMITED", "INFINITE", "NONE", "N/A", "(NULL)", "-1")  # no limit, nothing
-
-
-def said(text: str) -> str:
-    """The text, "" where it says that there is nothing."""
-    return "" if text.strip().upper() in NEVER else text.strip()
+from jobwise.workloads.fields import gpus_in, said
 
 
 def pairs(text: str) -> dict[str, str]:
@@ -62,21 +55,6 @@ def table(text: str) -> list[dict[str, str]]:
     lines = [x for x in text.splitlines() if x.strip()]
     names = lines[0].rstrip("|").split("|") if lines else []
     return [dict(zip(names, x.split("|", len(names) - 1), strict=False)) for x in lines[1:]]
-
-
-def seconds(text: str) -> float:
-    """[days-]hours:minutes:seconds, or minutes; inf where there is no limit."""
-    if not said(text):
-        return np.inf
-    if not re.fullmatch(r"(\d+-)?\d+(:\d+){0,2}", text.strip()):
-        raise ValueError(f"{text[:30]!r} is no time")
-    days, _, rest = text.strip().rpartition("-")
-    parts = [float(x) for x in rest.split(":")]
-    if len(parts) == 1:
-        return float(days) * 86_400 + parts[0] * 3600 if days else parts[0] * 60
-    if len(parts) == 2:
-        parts = [*parts, 0.0] if days else [0.0, *parts]
-    return float(days or 0) * 86_400 + parts[0] * 3600 + parts[1] * 60 + parts[2]
 
 
 def amount(text: str) -> float:

@@ -57,8 +57,8 @@ def _job(ad: dict[str, Any]) -> dict[str, object]:
     x = {k.lower(): v for k, v in ad.items()}
 
     def number(*names: str) -> str:
-        match = (str(x.get(n, "")).strip() for n in names)
-        return next((v for v in match if re.fullmatch(r"\d+(\.\d+)?", v) and float(v) > 0), "")
+        texts = (str(x.get(n, "")).strip() for n in names)
+        return next((v for v in texts if re.fullmatch(r"\d+(\.\d+)?", v) and float(v) > 0), "")
 
     state = STATES.get(str(x.get("jobstatus", "")), "")
     code = number("exitcode") or ("1" if str(x.get("exitbysignal", "")).lower() == "true" else "")

@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import shlex
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from math import inf
+from typing import TYPE_CHECKING, NoReturn
 
 from jobwise.workload import Workload
+from jobwise.workloads.fields import gpus_in, seconds
 from jobwise.workloads.jobtable import JobTable
 
 if TYPE_CHECKING:
     from jobwise.workloads.logfile import LogFile
 
 EVENT = re.compile(r"\s*-dt\s+([\d.]+)\s+-e\s+(\w+)\s*(?:\|(.*))?$")
-LONG = {
-    "nodes": "N",
-    "ntasks": "n",
-    "time": "t",
-    "account": "A",
-    "partition": "p",
-    "qos": "q",
-    "job-name": "J",
-    "cpus-per-task": "c",
-}
+OPTIONS = (  # of an event; what else it has stays in the line that it submits
+    ("-sim-walltime",), ("--uid",), ("-J", "--job-name"), ("-N", "--nodes"), ("-n", "--ntasks"), ("-c", "--cpus-per-task"),
+    ("-t", "--time"), ("-p", "--partition"), ("-A", "--account"), ("-q", "--qos"), ("-C", "--constraint"),
+    ("--mem",), ("--gres",), ("-a", "--array"), ("--ntasks-per-node",),
+)  # fmt: skip
 READING = (
     "Times are from the begin of the simulation; a job starts nowhere in the file, so recorded waits are not known; run time "
     "= -sim-walltime (-1: until its limit).",
 )
+
+
+class Options(argparse.ArgumentParser):
+    """The options of an event that are read: `parse_known_args(words)`. Raises ValueError."""
+
+    def __init__(self) -> None:
+        super().__init__(add_help=False, allow_abbrev=False)
+        for names in OPTIONS:
+            self.add_argument(*names, dest=names[-1].strip("-").replace("-", "_"), default="")
+
+    def error(self, message: str) -> NoReturn:
+        """Raise ValueError in place of SystemExit."""
+        raise ValueError(message)
 
 
 def knows(f: LogFile) -> bool:
@@ -39,7 +50,8 @@ def knows(f: LogFile) -> bool:
 def read(f: LogFile) -> Workload:
     """Return the jobs that are submitted. Raises InputError."""
     t = JobTable(f.source, f.name, "processors", reading=READING)
-    t.add_rows(_rows(f, t), lambda x: _job(*x))
+    options = Options()
+    t.add_rows(_rows(f, t), lambda x: _job(options, *x))
     return t.workload(f.procs)
 
 
@@ -56,48 +68,21 @@ def _rows(f: LogFile, t: JobTable) -> Iterator[tuple[int, tuple[str, str]]]:
             yield n, (event[1], event[3])
 
 
-def _job(when: str, text: str) -> dict[str, object]:
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        words = text.split()
-    x: dict[str, str] = {}
-    for i, word in enumerate(words):
-        if word.startswith("-"):
-            key, eq, value = word.lstrip("-").partition("=")
-            nxt = words[i + 1] if i + 1 < len(words) and not re.match(r"-[A-Za-z-]", words[i + 1]) else ""
-            x[LONG.get(key, key)] = value if eq else nxt
-    tasks, nodes = _count(x, "n"), _count(x, "N")
-    if tasks is None:
-        tasks = (nodes or 1) * (_count(x, "ntasks-per-node") or 1)
-    limit, run = minutes(x.get("t", "")), x.get("sim-walltime", "")
-    gpus = re.search(r"gpu(?::[\w.-]+)?:(\d+)", x.get("gres", ""))
+def _job(options: Options, when: str, text: str) -> dict[str, object]:
+    x, _ = options.parse_known_args(shlex.split(text)[:-1])
+    nodes = int(x.nodes.partition("-")[0] or 0)
+    tasks = int(x.ntasks or max(nodes, 1) * int(x.ntasks_per_node or 1))
+    limit = seconds(x.time) if x.time else ""
     return {
-        "job": (re.search(r"\d+", x.get("J", "") or x.get("jid", "")) or [""])[0],
+        "job": (re.search(r"\d+", x.job_name) or [""])[0],
         "submit": when,
-        "run": limit if run.startswith("-1") else run,
-        "walltime": limit,
-        "processors": tasks * (_count(x, "c") or 1),
+        "run": limit if float(x.sim_walltime or -1) < 0 else x.sim_walltime,  # it never ends by itself: its limit does
+        "walltime": "UNLIMITED" if limit == inf else limit,
+        "processors": tasks * int(x.cpus_per_task or 1),
         "nodes": nodes or "",
-        "gpus": int(gpus[1]) * (nodes or 1) if gpus else 0,
-        "user": x.get("uid"),
-        "group": x.get("A"),
-        "queue": x.get("q"),
-        "partition": x.get("p"),
+        "gpus": gpus_in(x.gres) * max(nodes, 1),
+        "user": x.uid,
+        "group": x.account,
+        "queue": x.qos,
+        "partition": x.partition,
     }
-
-
-def _count(x: dict[str, str], key: str) -> int | None:
-    match = re.match(r"\d+", x.get(key, ""))
-    return int(match[0]) if match else None
-
-
-def minutes(text: str) -> float | str:
-    """s of a limit as sbatch takes it: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]]."""
-    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", text)
-    if not match:
-        return ""
-    a, b, c = (float(x or 0) for x in match.groups()[1:])
-    if match[1] is not None:
-        return float(match[1]) * 86400 + a * 3600 + b * 60 + c
-    return a * 3600 + b * 60 + c if match[4] else a * 60 + b

@@ -38,6 +38,7 @@ from jobwise.slurm.read import text
 from jobwise.slurm.read.recording import read as read_recording
 from jobwise.slurm.read.requests import by_line, options
 from jobwise.slurm.read.site import read
+from jobwise.workloads import fields
 
 RECORDED = SHARED / "slurm" / "recorded"
 recorded = pytest.mark.skipif(not RECORDED.is_dir(), reason="recordings of a real Slurm are absent")
@@ -453,7 +454,7 @@ def test_a_log_without_a_site_has_no_slurm():
 
 def test_values_as_slurm_prints_them():
     assert text.nodes("n[01-03,7],x,r[1-2]c[1-2]") == ["n01", "n02", "n03", "n7", "x", "r1c1", "r1c2", "r2c1", "r2c2"]
-    assert [text.seconds(x) for x in ("1-00:00:00", "02:00:00", "30:00", "5", "1-12", "UNLIMITED")] == [
+    assert [fields.seconds(x) for x in ("1-00:00:00", "02:00:00", "30:00", "5", "1-12", "UNLIMITED")] == [
         86_400, 7200, 1800, 300, 129_600, np.inf,
     ]  # fmt: skip
     assert [text.memory(x) for x in ("4000M", "62.5G", "1T", "500", "2Gn")] == [4000, 64_000, 1_048_576, 500, 2048]
