@@ -95,6 +95,8 @@ class Cluster:
         How likely each node is to fail, as it was forecast in each tick; a scheduler knows those of the present.
     site : jobwise.site.Site, optional
         Queues, sets of nodes, limits and the scheduler of a site.
+    power : jobwise.power.setting.Power, optional
+        What nodes draw, the price of energy, and a cap.
     """
 
     capacity: np.ndarray
@@ -106,6 +108,7 @@ class Cluster:
     classes: np.ndarray | None = None
     risk: np.ndarray | None = None
     site: Site | None = None
+    power: Any = None
 
     def __post_init__(self):
         if self.capacity.ndim != 2 or self.capacity.size == 0 or (self.capacity < 0).any():

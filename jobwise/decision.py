@@ -14,6 +14,7 @@ import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.jobs import event_dtype, past_dtype
+from jobwise.sim.power import step_dtype
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,8 @@ class View:
         Jobs that ended before time 0, in order of end.
     edges : array [M, 2]
         (parent, child) rows.
+    steps : structured array [K] of `jobwise.sim.power.step_dtype`
+        The cap on what jobs draw, and what they draw, now and from each later change of it on; empty: there is none.
     """
 
     now: float
@@ -103,6 +106,7 @@ class View:
     events: np.ndarray = field(default_factory=lambda: np.zeros(0, event_dtype))
     past: np.ndarray = field(default_factory=lambda: np.zeros(0, past_dtype))
     edges: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    steps: np.ndarray = field(default_factory=lambda: np.zeros(0, step_dtype))
 
     def nodes_of(self, job: int) -> list[tuple[int, tuple[int, ...]]]:
         """The (node, units [R]) pairs that running job `job` holds."""

@@ -51,6 +51,8 @@ def job_dtype(resources: int = 1) -> np.dtype:
             ("level", "u2"),  # how many tasks are on the longest way to it, at most 65,535
             ("status", "i1"),
             ("restartable", "i1"),  # it may be stopped and begun again, from its begin
+            ("patience", "f4"),  # s that its user lets it be held for cheaper hours (`+shift8h`)
+            ("draw", "i8"),  # mW that it adds to the machine while it runs, as is assumed; 0: nothing is known
         ],
         align=True,
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy as np
 from jobwise import metrics
 from jobwise.cluster import Cluster
 from jobwise.extensions import imported
+from jobwise.power.energy import Energy, energy
+from jobwise.sim.power import idle_dtype
 from jobwise.workload import Workload
 
 
@@ -35,6 +38,8 @@ class Record:
         Work that failures and ends of trial runs undid.
     trials, shown : int
         How many trial runs were begun; in how many of them the job ended.
+    idles : structured array [I] of `jobwise.sim.power.idle_dtype`
+        When nodes were idle, where they go off.
     """
 
     jobs: np.ndarray
@@ -47,6 +52,7 @@ class Record:
     lost: float = 0.0
     trials: int = 0
     shown: int = 0
+    idles: np.ndarray = field(default_factory=lambda: np.zeros(0, idle_dtype))
 
     def frame(self) -> Any:
         """Return the schedule as a pandas.DataFrame, a row a job. Raises InputError without pandas."""
@@ -63,8 +69,14 @@ class Record:
         return f"Record of {len(self.jobs):,} jobs of {self.workload.name} under {self.policy}: {numbers}; .frame() for pandas"
 
     def summary(self) -> dict[str, float]:
-        """The usual metrics: see `jobwise.metrics.summary`; with trial runs, how many, and the work done twice."""
-        return metrics.summary(self) | (self._of_trials() if self.trials else {})
+        """The usual metrics: see `jobwise.metrics.summary`; with trial runs, how many, and the work done twice; where it is
+        known what jobs draw, the energy."""
+        return metrics.summary(self) | (self._of_trials() if self.trials else {}) | (self.energy.summary() if self.energy else {})
+
+    @cached_property
+    def energy(self) -> Energy | None:
+        """What the schedule costs in energy; None where nothing is known of it."""
+        return energy(self) if self.cluster.power else None
 
     def _of_trials(self) -> dict[str, float]:
         size = self.jobs["request"][:, 0]

@@ -16,6 +16,7 @@ from jobwise.errors import InputError, Unfinished, failed, raised_in
 from jobwise.policies.names import resolve
 from jobwise.policies.scheduler import Scheduler
 from jobwise.record import Record
+from jobwise.sim.power import idle_dtype
 from jobwise.sim.simulation import Simulation
 from jobwise.sim.state import State, allocate
 from jobwise.workload import Workload
@@ -127,7 +128,7 @@ def simulate_many(
     chosen.check(cluster)
     settings["tick"] = settings.get("tick") or chosen.tick
     settings["single_events"] = settings.get("single_events", False) or chosen.single_events
-    s = allocate(workloads, cluster, **settings)
+    s = allocate(workloads, cluster, shifts=bool(chosen.shifts), **settings)
     if after and not chosen.chooses:
         raise InputError("after is called with the choices of a network; this policy makes none")
     if chosen.is_compiled(cluster):
@@ -192,4 +193,5 @@ def record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Sched
             raise Unfinished(f"{text}; they come faster than it runs them (on GPUs, try +slots64 or +leave)")
         raise Unfinished(f"{name} left {what}; nothing is running and nothing more will arrive")
     counters = {k: one[k].item() for k in ("preemptions", "events", "lost", "trials", "shown")}
-    return Record(jobs, s.truth[e]["runtime"][: len(jobs)].copy(), cluster, name, workload, **counters)
+    idles = cluster.power.idle_times(s, e) if cluster.power else np.zeros(0, idle_dtype)
+    return Record(jobs, s.truth[e]["runtime"][: len(jobs)].copy(), cluster, name, workload, **counters, idles=idles)

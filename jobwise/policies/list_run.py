@@ -133,6 +133,8 @@ class ListRun:
             later=room_like(nodes),
             units=capacity.sum(axis=0),
             flows=f,
+            steps=view.steps.copy(),
+            step=0,
         )
         if rule.backfill == CONSERVATIVE:
             plan_conservative(rule, x, bool((view.jobs["due"][view.ended] > view.now).any()), p)

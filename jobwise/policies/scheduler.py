@@ -22,7 +22,8 @@ class Scheduler:
     `limit`: rows after the last arrival after which its replay is cut; `spec`: the name of its world; `jobsets`: it plays
     whole jobsets, in rows of time; `on_nodes`: it sees the processors of a pool as equal nodes; `moves_jobs`: it may move
     running jobs (None: it is not for GPUs); `order`: what ranks its jobs; `looks`: it is a network, which decides by what
-    an encoder shows it; `tries`: waiting jobs run in idle processors, and may be stopped; `on_site`: a method (cluster,
+    an encoder shows it; `tries`: waiting jobs run in idle processors, and may be stopped; `shifts`: it knows
+    the price of energy, and holds jobs for cheaper hours; `on_site`: a method (cluster,
     jobs [J], past [K]) -> its compiled loop on a site.
     """
 
@@ -40,6 +41,7 @@ class Scheduler:
     looks: Any = False
     on_site: Any = None
     tries: Any = False
+    shifts: Any = False
 
     def check(self, cluster: Cluster) -> None:
         """Raises InputError where it cannot schedule this cluster."""

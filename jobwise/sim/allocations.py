@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.compiled import inlined, kernel
+from jobwise.sim.power import is_idle
 from jobwise.sim.spans import give
 
 
@@ -74,6 +75,8 @@ def release(s, e, j):
         if s.nodes[e, node]["up"]:
             for r in range(len(s.nodes[e, 0]["free"])):
                 s.nodes[e, node]["free"][r] += s.slices[e, at]["amount"][r]
+            if s.idles.shape[1] > 0 and is_idle(s.nodes[e, node]):
+                s.nodes[e, node]["since"] = s.sims[e]["now"]
         s.slices[e, at]["next"] = s.sims[e]["slice"]
         s.sims[e]["slice"] = at
         at = after

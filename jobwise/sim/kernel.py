@@ -12,7 +12,7 @@ Rules
   `finish` = now + left / rate is its key in the heap of completions. `fail` and `cancel` end jobs, too.
 * Time moves only in `advance`: to the next completion, outage, arrival or due reservation, and with a tick on to the
   grid. At one instant: completions (of those that end together the one longest at its rate first, then by row), failures
-  and repairs, arrivals. Then the scheduler is asked, once.
+  and repairs, the step of the cap, arrivals. Then the scheduler is asked, once.
 * `free` of a node that is down is 0, so that no placement needs to look at `up`.
 * RLScheduler decides after every single event, arrivals before completions: `single` reproduces that.
 * Rows that joined the queue or stopped running in an advance are listed in `entered` and `left`, those that the scheduler
@@ -27,6 +27,7 @@ from jobwise.compiled import inlined, kernel
 from jobwise.jobs import DONE, FAILED, FUTURE, PAUSED, QUEUED, RUNNING, WAITING
 from jobwise.sim.allocations import all_up, hold, on_node, release
 from jobwise.sim.completions import sift, take_out
+from jobwise.sim.power import add, busy_nodes, may_draw, next_step, take_nodes, to_step
 from jobwise.sim.rates import at_start, expected, finish, on_change, on_changes
 from jobwise.sim.state import ACTS, ENTERED, FAIL, HEAP, LEFT, RIGID, STALL
 
@@ -115,14 +116,19 @@ def share(s, e):
 @inlined
 def start(s, e, j, rate, node, amount, k):
     """Start queued or paused job j now on k nodes: node[k], amount[k, R] (k = 0 on a pool); `rate` is as it would be at its
-    best place. Returns False, having changed nothing, where the job is not in the queue or its units are not free.
+    best place. Returns False, having changed nothing, where the job is not in the queue, its units are not free, or the cap
+    forbids it.
     """
     sim, job, truth = s.sims[e], s.jobs[e, j], s.truth[e, j]
     if job["status"] != QUEUED and job["status"] != PAUSED:
         return False
+    if not may_draw(s, e, j, expected(job)):
+        return False
     if not hold(s, e, j, node, amount, k):
         return False
-    now = sim["now"]
+    now, woken = sim["now"], False
+    if s.idles.shape[1] > 0:
+        woken = busy_nodes(s, e) if s.slices.shape[1] == 1 else take_nodes(s, e, node, amount, k)
     _unqueue(s, e, j)
     if job["reserved"] == sim["wake"]:
         _wake(s, e)
@@ -131,6 +137,11 @@ def start(s, e, j, rate, node, amount, k):
         job["start"], truth["left"] = now, truth["runtime"]
     job["status"], job["reserved"], truth["saved"] = RUNNING, np.nan, truth["left"]
     job["due"] = now + expected(job)
+    if woken:
+        truth["pause"] += sim["boot"]
+        job["due"] += sim["boot"]
+    if s.steps.shape[1] > 0:
+        add(s.steps[e], sim["step"], job["draw"], job["due"])
     truth["updated"], truth["rate"] = now, at_start(s, e, j, k, rate) if sim["rate_model"] != RIGID else rate
     truth["finish"] = finish(sim, truth)
     s.lists[e, HEAP, sim["running"]] = j
@@ -172,6 +183,10 @@ def _stop(s, e, j):
     s.sims[e]["running"] -= 1
     take_out(s.lists[e, HEAP], s.truth[e], s.sims[e]["running"], j)
     release(s, e, j)
+    if s.steps.shape[1] > 0:
+        add(s.steps[e], s.sims[e]["step"], -s.jobs[e, j]["draw"], s.jobs[e, j]["due"])
+    if s.idles.shape[1] > 0 and s.slices.shape[1] == 1:
+        busy_nodes(s, e)
     s.sims[e]["changed"] = s.sims[e]["shared"]
 
 
@@ -379,6 +394,8 @@ def _next_event(s, e):
         t = min(t, s.truth[e, s.lists[e, HEAP, 0]]["finish"])
     if sim["outage"] < s.outages.shape[1]:
         t = min(t, s.outages[e, sim["outage"]]["time"])
+    if sim["queued"] > 0:
+        t = min(t, next_step(s, e))
     return t
 
 
@@ -396,6 +413,8 @@ def _instant(s, e):
             repair(s, e, o["node"])
         else:
             fail(s, e, o["node"])
+    if s.steps.shape[1] > 0:
+        to_step(s, e, s.lists[e, HEAP])
     while sim["next"] < sim["jobs"] and s.jobs[e, sim["next"]]["submit"] <= now:
         j = sim["next"]
         sim["next"] += 1

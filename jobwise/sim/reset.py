@@ -38,6 +38,7 @@ def from_view(view: View, whole: bool = False, tick: float = 0.0) -> tuple[State
         links=links["links"],
         factor=state.factors(cluster, 1),
         outages=np.zeros((1, 0), outage_dtype),
+        **state.unpowered(1),
         risk=np.zeros((1, 0, N)),
         curve=links["curve"],
     )

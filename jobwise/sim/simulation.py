@@ -96,6 +96,7 @@ class Simulation:
             events=self._events,
             past=self.workload.past,
             edges=self._edges(),
+            steps=s.steps[0, sim["step"] :],
         )
 
     def _edges(self) -> np.ndarray:

@@ -14,6 +14,7 @@ import numpy as np
 from jobwise.cluster import Cluster, outage_dtype
 from jobwise.errors import InputError
 from jobwise.jobs import job_dtype, truth_dtype
+from jobwise.sim.power import idle_dtype, step_dtype
 
 
 class Tables(Protocol):
@@ -47,6 +48,11 @@ class Tables(Protocol):
     @property
     def offset(self) -> float:
         """The trace time of submit 0, s."""
+        ...
+
+    @property
+    def origin(self) -> float:
+        """When submit 0 was, s since 1970; NaN: unknown."""
         ...
 
     @property
@@ -94,6 +100,15 @@ sim_dtype = np.dtype(
         ("events", "i8"),
         ("trials", "i8"),  # trial runs that were begun (`pool/trials.py`)
         ("shown", "i8"),  # and those in which their job ended
+        ("step", "i4"),  # of `steps`, the present one (`power.py`)
+        ("stepped", "i1"),  # it began in the last advance
+        ("least", "f8"),  # mW that every job draws at least, a unit of the first resource
+        ("suspend", "f8"),  # s after which an idle node goes off; inf: never
+        ("boot", "f8"),  # s that it takes to come back
+        ("per_node", "i4"),  # processors of a node, on a pool
+        ("idle", "i8"),  # idle nodes of a pool
+        ("stack", "i4"),  # rows of `stack`
+        ("idles", "i8"),  # rows of `idles`
     ],
     align=True,
 )
@@ -107,9 +122,9 @@ def slice_dtype(resources: int) -> np.dtype:
 
 def node_dtype(resources: int) -> np.dtype:
     """A node of one simulation: `capacity` and `free` [R] units, `up`; free is 0 while it is down. `rack`;
-    `before`: room to count the nodes of a job."""
+    `before`: room to count the nodes of a job; `since`: s, when it became idle."""
     units = ("i8", (resources,))
-    fields = [("capacity", *units), ("free", *units), ("up", "i8"), ("rack", "i4"), ("before", "i4")]
+    fields = [("capacity", *units), ("free", *units), ("up", "i8"), ("rack", "i4"), ("before", "i4"), ("since", "f8")]
     return np.dtype(fields, align=True)
 
 
@@ -140,6 +155,9 @@ class State(NamedTuple):
     links: np.ndarray  # [E, L] of link_dtype
     factor: np.ndarray  # [E, K, N] how many times as long jobs of a kind run on a node; [E, K, P] at P degrees of spread
     outages: np.ndarray  # [E, F] of outage_dtype; those at inf never come
+    steps: np.ndarray  # [E, K] of step_dtype: the cap on what jobs draw, and the price of energy; K = 0: neither
+    idles: np.ndarray  # [E, I] of idle_dtype: when nodes were idle, where they go off; I = 0: they do not
+    stack: np.ndarray  # [E, M] of idle_dtype: the idle nodes of a pool, by since when
     risk: np.ndarray  # [E, T, N] how likely nodes are to fail, tick by tick; T = 0: nothing is forecast
     curve: np.ndarray  # [K, 3] s of a reduction over so many nodes, the same for all (`topology.reduction`)
 
@@ -157,6 +175,7 @@ class State(NamedTuple):
             links=np.zeros((1, 1), link_dtype),
             factor=np.ones((1, 1, 1)),
             outages=np.zeros((1, 0), outage_dtype),
+            **unpowered(1),
             risk=np.zeros((1, 0, 1)),
             curve=np.zeros((1, 3)),
         )
@@ -164,6 +183,12 @@ class State(NamedTuple):
     def one(self, e: int) -> State:
         """Simulation e alone, in the same memory."""
         return State(*[a[e : e + 1] for a in self[:-1]], self[-1])  # type: ignore[call-arg]
+
+
+def unpowered(count: int) -> dict[str, np.ndarray]:
+    """Return the arrays of `count` simulations without caps, prices and nodes that go off."""
+    idle = np.zeros((count, 0), idle_dtype)
+    return {"steps": np.zeros((count, 0), step_dtype), "idles": idle, "stack": idle}
 
 
 def allocate(
@@ -176,8 +201,10 @@ def allocate(
     restart_cost_s: float = 0.0,
     kill_at_walltime: bool = False,
     single_events: bool = False,
+    shifts: bool = False,
 ) -> State:
-    """Fresh state for one simulation per workload, all on `cluster`; simulation e is seeded with `seed + e`."""
+    """Fresh state for one simulation per workload, all on `cluster`; simulation e is seeded with `seed + e`. `shifts`: the
+    scheduler knows the price of energy."""
     if on_failure not in ON_FAILURE:
         raise InputError(f"on_failure is {on_failure!r}; it must be one of {', '.join(ON_FAILURE)}")
     if not (0 <= tick < np.inf and 0 <= restart_cost_s < np.inf):
@@ -196,6 +223,7 @@ def allocate(
         slices=np.zeros((count, held), slice_dtype(resources)),
         child=np.zeros((count, max(edges, 1)), np.int32),
         outages=np.tile(cluster.outages, (count, 1)),
+        **(cluster.power.arrays(workloads, cluster, shifts) if cluster.power else unpowered(count)),
         risk=np.tile(cluster.risk, (count, 1, 1)) if cluster.risk is not None else np.zeros((count, 0, size)),
         factor=factors(cluster, count),
         **links(cluster, count, max((int(w.jobs["request"].max(initial=1)) for w in workloads), default=1)),
@@ -208,6 +236,8 @@ def allocate(
     s.sims["seed"] = seed + np.arange(count)
     s.sims["single"] = single_events
     s.sims["on_failure"] = ON_FAILURE[on_failure]
+    if cluster.power:
+        cluster.power.begin(s, workloads)
     for e, w in enumerate(workloads):
         least = np.where(w.jobs["least"] > 0, w.jobs["least"], w.jobs["request"].T).T
         if cluster is not w.cluster and not (fits := cluster.holds(least, w.jobs["chunks"])).all():
@@ -273,10 +303,14 @@ def runs_for(s: State, e: int, j: int, seconds: float) -> None:
 # latest version first.
 Fields = dict[str, tuple[int, ...] | None]
 OF_TRIALS: Fields = dict.fromkeys(("trials", "shown"))
+OF_POWER: Fields = dict.fromkeys(("step", "stepped", "least", "suspend", "boot", "per_node", "idle", "stack", "idles"))
+OF_JOBS: Fields = dict.fromkeys(("patience", "draw"))
 OF_WINDOWS: Fields = dict.fromkeys(("trials", "held", "trying"))
 OF_REWARDS: Fields = dict.fromkeys(("shares", "dear_waits", "price"))
 NEWER: dict[str, list[Fields]] = {
-    "state_sims": [OF_TRIALS, OF_TRIALS | dict.fromkeys(("before", "acted", "acting"))],
+    "state_sims": [OF_POWER, OF_POWER | OF_TRIALS, OF_POWER | OF_TRIALS | dict.fromkeys(("before", "acted", "acting"))],
+    "state_jobs": [OF_JOBS],
+    "state_nodes": [{"since": None}],
     "state_slices": [{"more": None}],
     "choices_moment": [
         OF_WINDOWS,

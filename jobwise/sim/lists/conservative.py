@@ -11,9 +11,10 @@ import numpy as np
 
 from jobwise.compiled import allocating, kernel
 from jobwise.sim.lists import orders as sc
-from jobwise.sim.lists.list_pass import promise, score_again, take
+from jobwise.sim.lists.list_pass import give_back, promise, score_again, take
 from jobwise.sim.lists.placement import fits_on
 from jobwise.sim.lists.shadow import length
+from jobwise.sim.power import may_add
 
 
 @allocating
@@ -134,7 +135,7 @@ def plan_conservative(rule, x, early, p):
     now, jobs, est, queue, score = x.now, x.jobs, x.est, x.queue, x.score
     running, due, free = x.running, x.due, x.free
     p.count[:] = 0
-    n, K, R = len(queue), len(running), len(free.total)
+    n, K, R = len(queue), len(running), len(free.total) + (len(x.steps) > 0)  # what jobs draw is one more resource
     if n == 0:
         return
     if rule.order >= 0:
@@ -146,21 +147,27 @@ def plan_conservative(rule, x, early, p):
         anew = anew or due[i] <= now
     for j in queue:
         anew = anew or jobs[j]["reserved"] < now or jobs[j]["reserved"] == np.inf
-    start, end, units = np.empty(K + n), np.empty(K + n), np.zeros((K + n, R), np.int64)
+    M = max(len(x.steps) - x.step, 0)
+    start, end, units = np.empty(K + n + M), np.empty(K + n + M), np.zeros((K + n + M, R), np.int64)
     at, run = np.full(n, np.nan), np.empty(n)
     for i in range(K):
         end[i] = due[i]
-        units[i] = jobs[running[i]]["request"]
+        _needs(jobs, running[i], units[i])
     for i in range(n):
         run[i] = length(jobs, est, queue[i])
         start[K + i], end[K + i] = now, now  # an interval of no length, unless the promise stands
         if not anew and not np.isnan(jobs[queue[i]]["reserved"]):
             at[i] = jobs[queue[i]]["reserved"]
             start[K + i], end[K + i] = at[i], at[i] + run[i]
-            units[K + i] = jobs[queue[i]]["request"]
-    time, avail, size = build(now, free.total, K, start, end, units)
+            _needs(jobs, queue[i], units[K + i])
+    there = np.zeros(R, np.int64)
+    there[: len(free.total)] = free.total
+    if M:
+        there[R - 1] = _under_cap(x, K + n, start, end, units) - x.steps[x.step]["load"]
+    time, avail, size = build(now, there, K, start, end, units)
+    request = np.zeros(R, np.int64)
     for i in range(n):
-        request = jobs[queue[i]]["request"]
+        _needs(jobs, queue[i], request)
         if not np.isnan(at[i]):
             if not early or at[i] == now:
                 continue
@@ -170,7 +177,33 @@ def plan_conservative(rule, x, early, p):
             size = occupy(time, avail, size, at[i], at[i] + run[i], request, 1)
     for i in range(n):
         j = queue[i]
-        if at[i] == now and fits_on(free, jobs[j]["request"], jobs[j]["chunks"]):
-            take(p, rule, free, jobs, j)
+        fits = at[i] == now and fits_on(free, jobs[j]["request"], jobs[j]["chunks"])
+        if fits and (M == 0 or may_add(x.steps, x.step, jobs[j]["draw"], now + run[i])):
+            take(p, rule, x, j)
         elif at[i] != jobs[j]["reserved"]:
             promise(p, j, at[i])
+    if len(x.steps):
+        give_back(x, p)
+
+
+@kernel
+def _needs(jobs, j, out):
+    """Write what job j needs of each resource, the last of which is what it draws where there is one more than it asks for."""
+    request = jobs[j]["request"]
+    for r in range(len(request)):
+        out[r] = request[r]
+    if len(out) > len(request):
+        out[len(request)] = jobs[j]["draw"]
+
+
+@kernel
+def _under_cap(x, first, start, end, units):
+    """The highest cap from now on; the intervals from `first` on hold what each step has less."""
+    steps, most = x.steps, np.int64(0)
+    for i in range(x.step, len(steps)):
+        most = max(most, steps[i]["cap"])
+    for i in range(x.step, len(steps)):
+        k = first + i - x.step
+        start[k], end[k] = steps[i]["time"], steps[i + 1]["time"] if i + 1 < len(steps) else np.inf
+        units[k, units.shape[1] - 1] = most - steps[i]["cap"]
+    return most

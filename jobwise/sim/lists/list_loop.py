@@ -86,6 +86,8 @@ def instant(s, e, rule, est, score, f, free, later, total):
         later=later,
         units=total,
         flows=f,
+        steps=s.steps[e],
+        step=np.int64(sim["step"]),
     )
 
 

@@ -21,6 +21,7 @@ from jobwise.sim.lists.flows import Flows, score_flows
 from jobwise.sim.lists.placement import fits_on, place_on, placed_by
 from jobwise.sim.lists.resource_orders import score_drf, score_tetris
 from jobwise.sim.lists.shadow import back, is_pool, leaves_head, length, shadow_time
+from jobwise.sim.power import add, may_add, pencil
 from jobwise.sim.spans import Spans
 
 NONE, EASY, EASY_SJBF, EASY_ORACLE, GREEDY, CONSERVATIVE, SLURM = range(7)
@@ -62,6 +63,8 @@ class Instant(NamedTuple):
     later: Spans  # room for as many
     units: np.ndarray  # [R] of the whole cluster
     flows: Flows
+    steps: np.ndarray  # [K] of `power.step_dtype`; a pass counts its starts in them, and takes them out again
+    step: int  # the present one
 
 
 class Plan(NamedTuple):
@@ -99,9 +102,10 @@ def _take_pool(spans, units):
 
 
 @allocating
-def take(p, rule, free, jobs, j):
-    """Add the start of job j to the plan, its units taken from `free`."""
-    i = p.count[0]
+def take(p, rule, x, j):
+    """Add the start of job j to the plan, its units taken from what is free, what it draws from the cap."""
+    i, free, jobs = p.count[0], x.free, x.jobs
+    add(x.steps, x.step, jobs[j]["draw"], x.now + length(jobs, x.est, j))
     at, request = p.first[i], jobs[j]["request"]
     if is_pool(free):
         _take_pool(free, request[0])
@@ -147,14 +151,19 @@ def first_of(queue, score, waiting):
 
 
 @inlined
-def _fits(free, job):
-    return fits_on(free, job["request"], job["chunks"])
+def _fits(x, j):
+    job = x.jobs[j]
+    if not fits_on(x.free, job["request"], job["chunks"]):
+        return False
+    return len(x.steps) == 0 or may_add(x.steps, x.step, job["draw"], x.now + length(x.jobs, x.est, j))
 
 
 @kernel
-def _undo(p, free, j, jobs):
+def _undo(p, x, j):
     """Take the last start out of the plan again."""
+    free, jobs = x.free, x.jobs
     p.count[0] -= 1
+    add(x.steps, x.step, -jobs[j]["draw"], x.now + length(jobs, x.est, j))
     if is_pool(free):
         _take_pool(free, -jobs[j]["request"][0])
     back(p, p.count[0], free, 1)
@@ -188,25 +197,26 @@ def _picked(jobs, queue):
 
 
 @kernel
-def _any_fits(free, jobs, queue):
-    for i in range(len(queue)):
-        if _fits(free, jobs[queue[i]]):
+def _any_fits(x):
+    for j in x.queue:
+        if _fits(x, j):
             return True
     return False
 
 
 @kernel
-def _candidates(rule, x, t, extra, waiting):
-    """Leave waiting only those that may start behind the reservation (t, extra), which only shrinks from here."""
-    now, jobs, est, queue, score, free = x.now, x.jobs, x.est, x.queue, x.score, x.free
+def _candidates(rule, x, t, extra, more, waiting):
+    """Leave waiting only those that may start behind the reservation (t, extra, mW), which only shrinks from here."""
+    now, jobs, est, queue, score = x.now, x.jobs, x.est, x.queue, x.score
     for i in range(len(queue)):
         if not waiting[i]:
             continue
         job = jobs[queue[i]]
-        ok = _fits(free, job)
+        ok = _fits(x, queue[i])
         if ok and rule.backfill == GREEDY:
             ok = now + length(jobs, est, queue[i]) < t
         elif ok and now + length(jobs, est, queue[i]) > t:
+            ok = len(x.steps) == 0 or job["draw"] <= more
             for r in range(len(extra)):
                 ok = ok and job["request"][r] <= extra[r]
         waiting[i] = ok
@@ -222,12 +232,30 @@ def plan_pass(rule, x, slices, p):
 
     `slices` [S]: who holds what where. A reserved row in the queue is the picked one of a committing scheduler.
     """
+    head, t = _planned(rule, x, slices, p)
+    if len(x.steps):
+        give_back(x, p)
+        if head >= 0:
+            pencil(x.steps, t, -x.jobs[head]["draw"], length(x.jobs, x.est, head))
+
+
+@kernel
+def give_back(x, p):
+    """Take what the starts of the plan draw out of the steps again: who carries it out counts them."""
+    for i in range(p.count[0]):
+        add(x.steps, x.step, -x.jobs[p.row[i]]["draw"], x.now + length(x.jobs, x.est, p.row[i]))
+
+
+@allocating
+def _planned(rule, x, slices, p):
+    """Fill the plan. Return (the job that has the reservation, its time); -1: there is none."""
     now, jobs, est, queue, score, free = x.now, x.jobs, x.est, x.queue, x.score, x.free
+    nobody = np.int32(-1), np.inf
     p.count[:] = 0
     n = len(queue)
     picked = _picked(jobs, queue) if rule.commit else -1
-    if not _any_fits(free, jobs, queue) and (picked >= 0 or not rule.commit or n == 0):
-        return
+    if not _any_fits(x) and (picked >= 0 or not rule.commit or n == 0):
+        return nobody
     waiting = np.ones(n, np.bool_)
     if rule.order >= 0:
         sc.score_rows(rule.order, now, x.origin, x.seed, jobs, queue, score)
@@ -238,12 +266,12 @@ def plan_pass(rule, x, slices, p):
     while True:
         head = picked if picked >= 0 else first_of(queue, score, waiting)
         if head < 0:
-            return
+            return nobody
         j = queue[head]
-        if not _fits(free, jobs[j]):
+        if not _fits(x, j):
             promised = jobs[j]["reserved"] if picked >= 0 else np.nan
             break
-        take(p, rule, free, jobs, j)
+        take(p, rule, x, j)
         waiting[head] = False
         picked = -1
         if jobs[j]["walltime"] > rule.short:
@@ -253,7 +281,7 @@ def plan_pass(rule, x, slices, p):
     if rule.backfill == NONE:
         if rule.commit and np.isnan(promised):
             promise(p, queue[head], now)
-        return
+        return nobody
     j = queue[head]
     shadow = shadow_time(x, p, j, slices)
     t, sure, exact, before = shadow.time, shadow.sure, shadow.exact, p.count[0]
@@ -263,30 +291,34 @@ def plan_pass(rule, x, slices, p):
     if rule.backfill == GREEDY and rule.commit:
         t = promised  # RLScheduler computes it once
     loose = jobs[j]["chunks"] == 0 or is_pool(free)
-    extra = shadow.total - jobs[j]["request"]
+    extra, more = shadow.total - jobs[j]["request"], shadow.more
+    if len(x.steps):
+        pencil(x.steps, shadow.time, jobs[j]["draw"], length(jobs, est, j))
     waiting[head] = False
-    _candidates(rule, x, t, extra, waiting)
+    _candidates(rule, x, t, extra, more, waiting)
     while True:
         i = first_of(queue, score, waiting)
         if i < 0:
-            return
+            return j, shadow.time
         c = queue[i]
         waiting[i] = False
-        if not _fits(free, jobs[c]):
+        if not _fits(x, c):
             continue
         late = now + length(jobs, est, c) > t
         if late:
-            ok = True
+            ok = len(x.steps) == 0 or jobs[c]["draw"] <= more
             for r in range(len(extra)):
                 ok = ok and jobs[c]["request"][r] <= extra[r]
             if not ok:
                 continue
-        take(p, rule, free, jobs, c)
+        take(p, rule, x, c)
         if late:
+            more -= jobs[c]["draw"]
             if not loose:
                 ok, sure, exact = leaves_head(x, p, before, shadow, sure, exact, jobs[j], slices)
                 if not ok:
-                    _undo(p, free, c, jobs)
+                    _undo(p, x, c)
+                    more += jobs[c]["draw"]
                     continue
             for r in range(len(extra)):
                 extra[r] -= jobs[c]["request"][r]

@@ -12,6 +12,7 @@ import numpy as np
 
 from jobwise.compiled import allocating, inlined, kernel
 from jobwise.sim.lists.placement import fits_on, slots
+from jobwise.sim.power import UNCAPPED, beside
 from jobwise.sim.rates import expected
 from jobwise.sim.spans import copy, count, give
 
@@ -101,6 +102,7 @@ class Reservation(NamedTuple):
     sure: int  # chunks of the job that fit then at least
     over: np.ndarray  # [E] who has ended by then: running jobs k, and starts K + i of the plan
     exact: bool  # is x.later what is free then?
+    more: int  # mW that are left beside the job then
 
 
 @kernel
@@ -127,25 +129,34 @@ def shadow_time(x, p, head, slices):
         ends[K + i] = now + length(jobs, x.est, p.row[i])
     order = np.argsort(ends, kind="mergesort")
     sure = _chunks_now(x.free, request, chunks) if chunks > 0 else np.int64(0)
-    i, exact = 0, False
-    while i < K + n:
-        t = ends[order[i]]
+    i, exact, step, used = 0, False, x.step, x.steps[x.step]["load"] if len(x.steps) else np.int64(0)
+    change = x.steps[step + 1]["time"] if step + 1 < len(x.steps) else np.inf
+    while i < K + n or change < np.inf:
+        t = min(ends[order[i]], change) if i < K + n else change
+        if t == change:
+            step += 1
+            change = x.steps[step + 1]["time"] if step + 1 < len(x.steps) else np.inf
         while i < K + n and ends[order[i]] == t:
             sure += _holds(x, p, order[i], slices, request, chunks, total)
+            if len(x.steps):
+                used -= jobs[x.running[order[i]] if order[i] < K else p.row[order[i] - K]]["draw"]
             if exact:
                 _ended(x, p, order[i], slices)
             i += 1
         enough = True
         for r in range(len(total)):
             enough = enough and request[r] <= total[r]
+        if len(x.steps):
+            enough = enough and beside(x.steps, step, used, jobs[head]["draw"], t + length(jobs, x.est, head))
         if enough and sure < chunks:
             if not exact:
                 _free_then(x, p, order[:i], slices)
             exact = True
             enough = fits_on(x.later, request, chunks)
         if enough:
-            return Reservation(t, total, sure, order[:i], exact)
-    return Reservation(np.inf, total, sure, order[:i], exact)
+            more = x.steps[step]["cap"] - used - jobs[head]["draw"] if len(x.steps) else np.int64(0)
+            return Reservation(t, total, sure, order[:i], exact, more)
+    return Reservation(np.inf, total, sure, order[:i], exact, np.int64(UNCAPPED))
 
 
 @kernel

@@ -38,7 +38,7 @@ def classes(s: State, e: int, rule: Rule, weights: np.ndarray = NO_WEIGHTS, memo
     """[J] the class of each job of simulation e under a rule, with its weights; empty where it has none.
 
     Jobs of a class ask for as many processors, for as long, and have the same forecast (`memory`)."""
-    if not keeps(rule, weights):
+    if s.steps.shape[1] or not keeps(rule, weights):  # under a cap, jobs that draw more than others are not like them
         return NONE_ALIKE
     J = int(s.sims[e]["jobs"])
     if memory is not None:  # its cells know size and request

@@ -178,5 +178,5 @@ def launch(s, e, b, i):
             x = b.item[k]
             if promise.is_express(x["score"]) and not promise.fits_lane(b.promise, b.memory, x["size"]):
                 x["score"] = x["plain"]
-    ranked.insert(b.running, s.jobs[e, j]["due"], j, n, 0.0)
+    ranked.insert(b.running, s.jobs[e, j]["due"], j, n, s.jobs[e, j]["draw"])
     return following

@@ -20,6 +20,8 @@ from jobwise.jobs import PAUSED, QUEUED
 from jobwise.sim.kernel import CHOICE, advance, start
 from jobwise.sim.lists import easy, ranked
 from jobwise.sim.lists.orders import Order, score_rows
+from jobwise.sim.pool import capped
+from jobwise.sim.power import may_draw
 from jobwise.sim.rates import expected
 from jobwise.sim.state import ENTERED, HEAP, LEFT, State, Tables, allocate
 
@@ -32,6 +34,7 @@ memory_dtype = np.dtype(
         ("head", "i8"),  # the blocked head's row; -1 none
         ("shadow", "f8"),
         ("extra", "i8"),
+        ("more", "i8"),  # mW that are left beside the head then
     ],
     align=True,
 )
@@ -108,7 +111,7 @@ def _dequeue(pool, j):
 @inlined
 def _run(s, e, pool, j, n):
     start(s, e, j, 1.0, pool.node, pool.amount, 0)
-    ranked.insert(pool.running, s.jobs[e, j]["due"], j, n, 0.0)
+    ranked.insert(pool.running, s.jobs[e, j]["due"], j, n, s.jobs[e, j]["draw"])
 
 
 @kernel
@@ -134,7 +137,7 @@ def _backfill(s, e, pool):
     m, q, now = pool.memory[0], pool.backfill, s.sims[e]["now"]
     at = np.int64(0)
     while True:
-        free = s.nodes[e, 0]["free"][0]
+        free = capped.reachable(s, e, s.nodes[e, 0]["free"][0])
         # the rule is now + est <= T; est <= T - now may round differently, so look a little further and test again
         slack = m["shadow"] - now
         at = ranked.find(q, at, min(free, m["extra"]), free, slack + 1e-9 * (abs(slack) + now))
@@ -142,10 +145,12 @@ def _backfill(s, e, pool):
             return
         x = q.entry[q.order[at // ranked.BLOCK], at % ranked.BLOCK]
         j, n, end = x["row"], np.int64(x["size"]), now + x["est"]
-        if not easy.may_start(n, end, free, m["shadow"], m["extra"]):
+        beside = easy.may_start(n, end, free, m["shadow"], m["extra"])
+        if not beside or not capped.may_start(s, e, j, end, m["shadow"], m["more"]):
             at += 1
             continue
         m["extra"] = easy.charge(n, end, m["shadow"], m["extra"])
+        m["more"] = capped.charge(s, e, j, end, m["shadow"], m["more"])
         _dequeue(pool, j)
         _run(s, e, pool, j, n)
 
@@ -155,8 +160,10 @@ def _arrival(s, e, pool):
     """The head and its reservation are as they were: only what has just arrived can start. Put it in the queue if not."""
     m, now, j = pool.memory[0], s.sims[e]["now"], s.lists[e, ENTERED, 0]
     n, end = s.jobs[e, j]["request"][0], now + expected(s.jobs[e, j])
-    if easy.may_start(n, end, s.nodes[e, 0]["free"][0], m["shadow"], m["extra"]):
+    beside = easy.may_start(n, end, s.nodes[e, 0]["free"][0], m["shadow"], m["extra"])
+    if beside and capped.may_start(s, e, j, end, m["shadow"], m["more"]):
         m["extra"] = easy.charge(n, end, m["shadow"], m["extra"])
+        m["more"] = capped.charge(s, e, j, end, m["shadow"], m["more"])
         _run(s, e, pool, j, n)
     else:
         _enqueue(s, e, pool, j)
@@ -164,11 +171,11 @@ def _arrival(s, e, pool):
 
 @inlined
 def _pass(s, e, pool):
-    m, q, now = pool.memory[0], pool.queue, s.sims[e]["now"]
+    m, q = pool.memory[0], pool.queue
     while q.count[1] > 0:
         x = q.entry[q.order[0], 0]
         j, n = x["row"], np.int64(x["size"])
-        if n > s.nodes[e, 0]["free"][0]:
+        if n > s.nodes[e, 0]["free"][0] or not may_draw(s, e, j, x["est"]):
             break
         _dequeue(pool, j)
         _run(s, e, pool, j, n)
@@ -177,9 +184,11 @@ def _pass(s, e, pool):
         return
     m["head"] = j
     if m["easy"]:
-        m["shadow"], m["extra"] = easy.reserve(pool.running, n, s.nodes[e, 0]["free"][0], now)
+        m["shadow"], m["extra"], m["more"] = capped.reserve(s, e, pool.running, j, n, s.nodes[e, 0]["free"][0])
         if s.nodes[e, 0]["free"][0] > 0:
+            capped.keep(s, e, j, m["shadow"], 1)
             _backfill(s, e, pool)
+            capped.keep(s, e, j, m["shadow"], -1)
 
 
 @kernel
@@ -192,7 +201,7 @@ def run(s, e, pool, steps, until=np.inf):
         for i in range(sim["left"]):
             j = s.lists[e, LEFT, i]
             ranked.remove(pool.running, s.jobs[e, j]["due"], j)
-        same = sim["left"] == 0 and s.outages.shape[1] == 0 and m["head"] >= 0
+        same = sim["left"] == 0 and s.outages.shape[1] == 0 and s.steps.shape[1] < 2 and m["head"] >= 0
         if m["guard"] < np.inf:
             _guard(s, e, pool)
             same = same and pool.queue.entry[pool.queue.order[0], 0]["row"] == m["head"]
@@ -225,7 +234,7 @@ def put_running(s, e, blocks):
     """Put the running jobs of simulation e into an empty list, by estimated end."""
     for i in range(s.sims[e]["running"]):
         j = s.lists[e, HEAP, i]
-        ranked.insert(blocks, s.jobs[e, j]["due"], j, s.jobs[e, j]["request"][0], 0.0)
+        ranked.insert(blocks, s.jobs[e, j]["due"], j, s.jobs[e, j]["request"][0], s.jobs[e, j]["draw"])
 
 
 def replay(s: State, e: int) -> None:

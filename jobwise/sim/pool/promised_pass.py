@@ -128,7 +128,7 @@ def _next(s, e, b, now, free, by_length):
     slots = q.memory[0]["slots"]
     for i in range(b.count[ITEMS]):
         x = item[i]
-        if x["tried"]:
+        if x["tried"] or x["score"] == np.inf:
             continue
         if need(s, e, b, x) > free:
             if slots > 0 and not (-np.inf < x["plain"] <= URGENT and slots < RESERVED):

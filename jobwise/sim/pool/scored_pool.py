@@ -29,7 +29,7 @@ from jobwise.sim.lists.orders import LINEAR, STATIC, WAITING, Order, begin, kind
 from jobwise.sim.memory.groups import NO_MEMORY, Memory
 from jobwise.sim.memory.loglinear import linear
 from jobwise.sim.memory.memory import SHORT, expect, forecast, note_advance, run_of
-from jobwise.sim.pool import promise, promised_pass, trials
+from jobwise.sim.pool import capped, promise, promised_pass, trials
 from jobwise.sim.pool.alike import NOBODY, NONE_ALIKE
 from jobwise.sim.pool.items import (
     FREE,
@@ -47,6 +47,7 @@ from jobwise.sim.pool.items import (
     trial_dtype,
 )
 from jobwise.sim.pool.pool import put_running
+from jobwise.sim.power import may_draw
 from jobwise.sim.rates import expected
 from jobwise.sim.state import ENTERED, LEFT, State
 
@@ -162,13 +163,15 @@ def _first(item, count):
 
 
 @kernel
-def _next(s, e, b, sjbf, now, shadow, extra):
+def _next(s, e, b, sjbf, now, shadow, extra, more):
     """Index of the first in order that may start beside or before the reservation; -1 if none."""
     item, best, best_key = b.item, -1, 0.0
     free = reachable(s, e, b)
     for i in range(b.count[ITEMS]):
         x = item[i]
-        if need(s, e, b, x) <= free and easy.may_start(x["size"], end_of(x, now), free, shadow, extra):
+        if x["score"] == np.inf or need(s, e, b, x) > free or not easy.may_start(x["size"], end_of(x, now), free, shadow, extra):
+            continue
+        if capped.may_start(s, e, x["row"], end_of(x, now), shadow, more):
             key = x["seen"] if sjbf and x["score"] > -np.inf else x["score"]
             if best < 0 or before(x, key, item[best], best_key):
                 best, best_key = i, key
@@ -195,25 +198,32 @@ def _start(s, e, b, rule):
     if b.promise.memory[0]["on"] and b.promise.memory[0]["slack"] < np.inf:
         promised_pass.promised_pass(s, e, b, rule)
         return
-    shadow, extra, blocked = np.inf, np.int64(0), False
+    shadow, extra, more, blocked, head = np.inf, np.int64(0), np.int64(0), False, np.int32(-1)
     while b.count[ITEMS] > 0:
         if not blocked:
             i = _first(b.item, b.count[ITEMS])
+            if b.item[i]["score"] == np.inf:  # it is held for a cheaper hour, and so are all
+                return
             n = need(s, e, b, b.item[i])
-            if n > reachable(s, e, b):
+            if n > reachable(s, e, b) or not may_draw(s, e, b.item[i]["row"], b.item[i]["est"]):
                 if rule.backfill == NONE:
                     return
-                shadow, extra = easy.reserve(b.running, n, reachable(s, e, b), now)
-                blocked = True
+                head, blocked = b.item[i]["row"], True
+                shadow, extra, more = capped.reserve(s, e, b.running, head, n, reachable(s, e, b))
+                capped.keep(s, e, head, shadow, 1)
                 continue
         else:
-            i = _next(s, e, b, rule.backfill == EASY_SJBF, now, shadow, extra)
+            i = _next(s, e, b, rule.backfill == EASY_SJBF, now, shadow, extra, more)
             if i < 0:
-                return
-            extra = easy.charge(b.item[i]["size"], end_of(b.item[i], now), shadow, extra)
+                break
+            end = end_of(b.item[i], now)
+            extra = easy.charge(b.item[i]["size"], end, shadow, extra)
+            more = capped.charge(s, e, b.item[i]["row"], end, shadow, more)
         following = launch(s, e, b, i)
         if following != NOBODY:
             _follow(s, e, b, rule, following)
+    if blocked:
+        capped.keep(s, e, head, shadow, -1)
 
 
 @kernel

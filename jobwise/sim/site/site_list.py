@@ -14,6 +14,7 @@ from jobwise.compiled import allocating, kernel
 from jobwise.jobs import QUEUED
 from jobwise.sim.kernel import CHOICE, OVER, advance
 from jobwise.sim.lists.list_pass import CONSERVATIVE, NONE
+from jobwise.sim.power import may_draw
 from jobwise.sim.site import site_order
 from jobwise.sim.site.closures import next_change
 from jobwise.sim.site.node_choice import choose_now
@@ -53,6 +54,8 @@ def site_pass(s, e, slurm, o):
         if job["status"] != QUEUED or (rule.backfill == NONE and headed[p]) or not allowed(slurm, j, job, p, out):
             continue
         limit = max(job["walltime"], 1.0)
+        if not may_draw(s, e, j, limit):
+            continue
         since = known_from(slurm, min(notes, NOTES), job["ask"], p, limit, now)
         k = _fits_now(s, e, slurm, j, p, held, now) if since <= now else 0
         if k > 0:

@@ -12,6 +12,7 @@ import numpy as np
 from jobwise.compiled import allocating, inlined, kernel
 from jobwise.jobs import QUEUED
 from jobwise.sim.kernel import CHOICE, OVER, advance, start
+from jobwise.sim.power import may_draw
 from jobwise.sim.site import site_order
 from jobwise.sim.site.cells import expand, gone, look, take
 from jobwise.sim.site.closures import next_change, reserved
@@ -89,6 +90,8 @@ def main_pass(s, e, slurm, o, depth):
     for i in range(len(rows)):
         j, p = rows[i], where[i]
         if blocked[p] or s.jobs[e, j]["status"] != QUEUED or not allowed(slurm, j, s.jobs[e, j], p, out):
+            continue
+        if not may_draw(s, e, j, max(s.jobs[e, j]["walltime"], 1.0)):  # as Slurm has licences: it holds back no others
             continue
         if slurm.ledger.preempt.not_before[j] > s.sims[e]["now"]:
             continue
@@ -187,7 +190,7 @@ def backfill(s, e, slurm, o):
             continue
         if mine > 0 and mine == array and of_array >= x["bf_max_array"]:
             continue
-        if slurm.ledger.preempt.not_before[j] > now:
+        if slurm.ledger.preempt.not_before[j] > now or not may_draw(s, e, j, max(job["walltime"], 1.0)):
             continue
         tested[job["user"]] += 1
         if job["user"] >= 0 and tested[job["user"]] > x["bf_max_user"]:
@@ -296,7 +299,7 @@ def note(s, e, slurm):
         j = s.lists[e, LEFT, i]
         used(s, e, slurm, j, sim["now"], slurm.ledger.counted[j, 1])
         count(slurm, j, s.jobs[e, j], slurm.ledger.place[j], slurm.ledger.counted[j], -1.0)
-    if sim["entered"] or sim["left"]:
+    if sim["entered"] or sim["left"] or sim["stepped"]:
         slurm.ledger.clock[0]["news"], slurm.ledger.clock[0]["updated"] = 1, whole(slurm, sim["now"])
 
 
