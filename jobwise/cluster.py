@@ -11,6 +11,19 @@ from jobwise.errors import InputError
 from jobwise.site import Site
 
 outage_dtype = np.dtype([("time", "f8"), ("node", "i4"), ("up", "i1")], align=True)
+UNCAPPED = 1 << 60  # mW
+step_dtype = np.dtype(
+    [
+        ("time", "f8"),  # s, when it begins
+        ("cap", "i8"),  # mW that jobs may draw
+        ("load", "i8"),  # mW that they draw
+        ("price", "f8"),  # of a kWh
+        ("paid", "f8"),  # what 1 kW has cost from the first step to this one
+    ],
+    align=True,
+)
+# Nodes that were idle, or (`end` inf, the stack of a pool) are.
+idle_dtype = np.dtype([("begin", "f8"), ("end", "f8"), ("nodes", "i8")], align=True)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from jobwise.cluster import Cluster
+from jobwise.cluster import Cluster, step_dtype
 from jobwise.jobs import event_dtype, past_dtype
-from jobwise.sim.power import step_dtype
 
 
 @dataclass(frozen=True)

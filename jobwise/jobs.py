@@ -119,7 +119,7 @@ def blank_jobs(count: int, resources: int = 1) -> np.ndarray:
         row[key] = np.nan
     for key in ("user", "group", "app", "queue", "partition", "kind", "held", "flow", "ask"):
         row[key] = -1
-    row["memory"], row["restartable"] = -1.0, 1
+    row["memory"], row["restartable"], row["patience"] = -1.0, 1, np.inf
     raw = f"V{row.dtype.itemsize}"
     jobs.view(raw)[:] = row.view(raw)  # as bytes: by field it is slow
     return jobs

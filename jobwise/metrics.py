@@ -305,6 +305,17 @@ UNITS = {
     "queue_length": "jobs",
     "workflow_turnaround": "s",
     "processor_hours_held": "h",
+    "energy": "kWh",
+    "energy_plus_minus": "kWh",
+    "idle_energy": "kWh",
+    "energy_of_stopped_runs": "kWh",
+    "peak_power": "kW",
+    "p95_power": "kW",
+    "node_hours_off": "h",
+    "co2": "kg",
+    "hours_above_cap": "h",
+    "hours_assumed_above_cap": "h",
+    "most_above_cap": "kW",
 }
 
 

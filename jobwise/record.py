@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from jobwise import metrics
-from jobwise.cluster import Cluster
+from jobwise.cluster import Cluster, idle_dtype
 from jobwise.extensions import imported
 from jobwise.power.energy import Energy, energy
-from jobwise.sim.power import idle_dtype
 from jobwise.workload import Workload
 
 

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from jobwise.cluster import Cluster
+from jobwise.cluster import Cluster, idle_dtype
 from jobwise.decision import Policy
 from jobwise.errors import InputError, Unfinished, failed, raised_in
 from jobwise.policies.names import resolve
 from jobwise.policies.scheduler import Scheduler
 from jobwise.record import Record
-from jobwise.sim.power import idle_dtype
 from jobwise.sim.simulation import Simulation
 from jobwise.sim.state import State, allocate
 from jobwise.workload import Workload

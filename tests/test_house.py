@@ -22,7 +22,7 @@ LAYERS = [
     ["errors", "extensions", "listeners", "compiled", "files", "site", "cluster", "jobs", "decision", "parallel"],
     ["sim"],
     ["metrics", "workload"],
-    ["record", "workloads", "worlds"],
+    ["record", "workloads", "worlds", "power"],
     ["policies"],
     ["worlds/*/policy"],
     ["names", "simulate"],

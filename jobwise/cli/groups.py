@@ -13,13 +13,17 @@ from typing import Annotated, Any, cast, get_type_hints
 from jobwise.cli.options import (
     Columns,
     EndAtLimit,
+    Cap,
     Executor,
     Fields,
+    Flexible,
     Force,
     Jobs,
     Json,
     Load,
     OfCluster,
+    PowerFile,
+    PricesFile,
     Procs,
     Racks,
     Restartable,
@@ -28,6 +32,8 @@ from jobwise.cli.options import (
     Threads,
 )
 from jobwise.parallel import workers
+from jobwise.power.flexible import flexible
+from jobwise.power.setting import powered_by
 from jobwise.workload import Workload
 from jobwise.workloads.transform import restartable
 
@@ -73,6 +79,25 @@ class Replay:
     def drawn(self, w: Workload) -> Workload:
         """Return a log with as many jobs that may be begun again as were asked for."""
         return w if self.restartable is None else restartable(w, self.restartable, self.seed)
+
+
+@dataclass(frozen=True)
+class Powered:
+    """Power: what jobs and nodes draw, what energy costs, and a cap."""
+
+    power: PowerFile = None
+    prices: PricesFile = None
+    cap: Cap = None
+    flexible: Flexible = None
+
+    def of(self, w: Workload, capped: bool = True) -> Workload:
+        """Return a log with what its jobs draw, where anything is said of power; `capped`: under the cap, too. Raises
+        InputError."""
+        if self.flexible:
+            w = flexible(w, self.flexible)
+        if not (self.power or self.prices or self.cap):
+            return w
+        return powered_by(w, self.power, self.prices, self.cap if capped else None)
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,14 @@ import typer
 
 from jobwise import metrics
 from jobwise.cli import tables
-from jobwise.cli.groups import LogFormat, LogPart, Output, Replay, grouped
+from jobwise.cli.groups import LogFormat, LogPart, Output, Powered, Replay, grouped
 from jobwise.cli.options import Log, check_outputs, in_slots, noticed, open_log, overloaded, policy_option
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.compare.fingerprint import flattered
 from jobwise.errors import InputError
 from jobwise.policies.names import resolve
+from jobwise.power.energy import remarks
 from jobwise.report import export
 from jobwise.streaming.sums import ERROR
 from jobwise.workloads.parquet import ParquetLog
@@ -45,6 +46,7 @@ def simulate(
     part: LogPart = LogPart(),
     form: LogFormat = LogFormat(),
     replaying: Replay = Replay(),
+    power: Powered = Powered(),
     files: OutputFiles = OutputFiles(),
     stream: Annotated[bool, typer.Option("--stream", help="Hold just jobs that wait or run: for Parquet of any size.")] = False,
     output: Output = Output(),
@@ -68,10 +70,10 @@ def simulate(
             raise InputError(
                 f"--{next(iter(form.words))} goes without --stream: `jobwise trace convert` writes the table first"
             )
-        _streamed(log, chosen, part, replaying, files, output)
+        _streamed(log, chosen, part, replaying, power, files, output)
         return
     w = open_log(log, part.procs, part.jobs, part.load, in_slots([chosen]), replaying.racks or "", form.words)
-    w = replaying.drawn(w)
+    w = power.of(replaying.drawn(w))
     with progress(f"replaying {len(w):,} jobs") as show:
         settings: dict[str, Any] = {"kill_at_walltime": replaying.end_at_limit, "restart_cost_s": replaying.restart_cost}
         r = replay(w, chosen, seed=replaying.seed, progress=show, **settings)
@@ -89,7 +91,7 @@ def simulate(
     site = recorded(w) or {}
     title = f"{w.name} under {r.policy}: {len(w):,} jobs, {w.cluster.words} (left out: {w.left_out})"
     _show(title, summary, site)
-    for warning in (flattered(w, chosen, r.policy), chosen.assumes(w)):
+    for warning in (flattered(w, chosen, r.policy), chosen.assumes(w), *(remarks(r) if r.energy else ())):
         if warning:
             say(f"note: {warning}")
 
@@ -109,7 +111,9 @@ def _show(title: str, summary: dict[str, float], site: dict[str, float]) -> None
     print("bounded slowdown with tau = 10 s")
 
 
-def _streamed(log: str, chosen: Any, part: LogPart, replaying: Replay, files: OutputFiles, output: Output) -> None:
+def _streamed(
+    log: str, chosen: Any, part: LogPart, replaying: Replay, power: Powered, files: OutputFiles, output: Output
+) -> None:
     """Replay a log in Parquet part after part. Raises InputError for what needs the whole of it."""
     from jobwise.streaming import replay
 
@@ -117,6 +121,7 @@ def _streamed(log: str, chosen: Any, part: LogPart, replaying: Replay, files: Ou
         raise InputError(f"{log}: --stream reads Parquet; `jobwise trace convert LOG OUT.parquet` writes it")
     unsuited = {"--load": part.load is not None, "--racks": replaying.racks, "--evalys": files.evalys}
     unsuited["--restartable"] = replaying.restartable is not None
+    unsuited |= {f"--{name}": value for name, value in vars(power).items()}
     if wrong := [name for name, is_set in unsuited.items() if is_set]:
         raise InputError(f"{wrong[0]} needs the whole log in memory; leave --stream out")
     if files.out and not files.out.endswith(".parquet"):

@@ -97,13 +97,20 @@ class Energy:
         return out
 
 
-def meter_line(e: Energy) -> str:
-    """Return what all jobs and idle nodes make beside what the meter counted; "": there is no meter."""
-    meter = e.power.table.meter
-    if not meter:
-        return ""
-    jobs, every = e.jobs / KWH / 1e3, e.joules / KWH / 1e3
-    return f"jobs {jobs:,.1f} MWh, with idle nodes {every:,.1f} MWh; meter {meter:,.1f} MWh ({every / meter:.0%})"
+def remarks(r: Any) -> list[str]:
+    """Return what a reader must know of the energy of a record, a sentence each: what is estimated, how it compares with the
+    meter, how well jobs' power was foreseen, and what a price file left open."""
+    e, w = r.energy, r.workload
+    power, measured = e.power, int(w.columns["measured"].sum())
+    wrong = f"; the table may be wrong by {power.table.plus_minus:.0%}" if power.table.plus_minus else ""
+    out = [f"energy: {measured:,} of {len(w):,} jobs were measured; {e.estimated / max(e.joules, 1e-9):.0%} of it is estimated{wrong}"]
+    if meter := power.table.meter:
+        jobs, every = e.jobs / KWH / 1e3, e.joules / KWH / 1e3
+        out.append(f"jobs {jobs:,.1f} MWh, with idle nodes {every:,.1f} MWh; meter {meter:,.1f} MWh ({every / meter:.0%})")
+    if power.cap is not None and not np.isnan(power.error):
+        out.append(f"the cap goes by what a user's jobs of a name drew before: off by {power.error:.0%} in the mean")
+    out += [x for x in w.reading if x.startswith("jobs ") or "without a power" in x or "drew less" in x or "say a power" in x]
+    return [*out, *(power.prices.notes if power.prices else ()), *(power.cap.notes if power.cap is not None else ())]
 
 
 def energy(r: Any) -> Energy:

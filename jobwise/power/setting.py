@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from jobwise.cluster import UNCAPPED, idle_dtype, step_dtype
 from jobwise.errors import InputError
-from jobwise.power.prices import Prices, Steps
-from jobwise.power.table import PowerTable
+from jobwise.power.prices import Prices, Steps, read_cap, read_prices
+from jobwise.power.table import PowerTable, read_table
 from jobwise.power.watts import nodes_of, watts
-from jobwise.sim.power import UNCAPPED, idle_dtype, is_idle, step_dtype
+from jobwise.sim.power import is_idle
 from jobwise.workload import Workload
 
 MOST_IDLES = 1 << 24  # idle times that are noted
@@ -154,6 +155,17 @@ def powered(
             dropped[NEVER] = int((~fits).sum())
             w = replace(w.take(np.flatnonzero(fits)), notes=notes, dropped=dropped)
     return w
+
+
+def powered_by(w: Workload, table: str | None = None, prices: str | None = None, cap: str | None = None) -> Workload:
+    """Return the jobs with what they draw, by files as the command line names them: a table (`log` or None: what the log says
+    alone), prices, a cap. Raises InputError."""
+    return powered(
+        w,
+        read_table(table) if table and table != "log" else None,
+        read_prices(prices) if prices else None,
+        read_cap(cap) if cap else None,
+    )
 
 
 def _could_start(w: Workload, power: Power) -> np.ndarray:

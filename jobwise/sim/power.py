@@ -16,21 +16,6 @@ import numpy as np
 
 from jobwise.compiled import allocating, inlined, kernel
 
-UNCAPPED = 1 << 60  # mW
-step_dtype = np.dtype(
-    [
-        ("time", "f8"),  # s, when it begins
-        ("cap", "i8"),  # mW that jobs may draw
-        ("load", "i8"),  # mW that they draw
-        ("price", "f8"),  # of a kWh
-        ("paid", "f8"),  # what 1 kW has cost from the first step to this one
-    ],
-    align=True,
-)
-# Nodes that were idle, or (`end` inf, the stack of a pool) are.
-idle_dtype = np.dtype([("begin", "f8"), ("end", "f8"), ("nodes", "i8")], align=True)
-
-
 @kernel
 def may_add(steps, step, draw, until):
     """May a job that draws so much run from step `step` on until `until` (s)?"""

@@ -11,10 +11,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from jobwise.cluster import Cluster, outage_dtype
+from jobwise.cluster import Cluster, idle_dtype, outage_dtype, step_dtype
 from jobwise.errors import InputError
 from jobwise.jobs import job_dtype, truth_dtype
-from jobwise.sim.power import idle_dtype, step_dtype
 
 
 class Tables(Protocol):

@@ -24,15 +24,17 @@ from jobwise.workloads.logfile import LogFile
 from jobwise.workloads.opened import read_text
 from jobwise.workloads.swf import COLUMNS, from_table
 
+ENERGY = "ConsumedEnergyRaw"  # J, where the site counts it
 FIELDS = "JobIDRaw,JobID,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw"
 FIELDS += ",NNodes,NCPUS,ReqCPUS,AllocTRES"
 USED = {*FIELDS.split(","), "Group", "Elapsed", "Timelimit", "AllocCPUS", "ReqTRES", "AllocGRES", "ReqGRES", "SubmitLine"}
+USED |= {ENERGY}
 XDMOD = (
     "JobID JobIDRaw Cluster Partition QOS Account Group GID User UID Submit Eligible Start End Elapsed ExitCode State".split()
 )
 XDMOD += "NNodes NCPUS ReqCPUS ReqMem ReqTRES AllocTRES Timelimit NodeList JobName".split()
 ROW = re.compile(rb"\n(?=\d[\d_+.\[\],%-]*\|)")  # where a row begins
-NONE = np.zeros((0, len(COLUMNS) + 2))
+NONE = np.zeros((0, len(COLUMNS) + 3))
 TAIL = 1 << 20  # bytes at the end of a block in which one is looked for
 ONCE = r"\s--no-requeue(\s|$)"  # in the command line of a job that must not be begun again
 _STATUS = {"COMPLETED": 1, "CANCELLED": 5, "FAILED": 0, "TIMEOUT": 0, "NODE_FAIL": 0, "OUT_OF_MEMORY": 0, "PREEMPTED": 0}
@@ -214,7 +216,7 @@ def _complete(names: list[str], where: str) -> None:
 
 
 class SacctPart(NamedTuple):
-    """Jobs of a part of a log: columns of SWF, GPUs and --no-requeue [N, 20]; names by column [N]; rows left out by reason."""
+    """Jobs of a part of a log: columns of SWF, GPUs, --no-requeue and J [N, 21]; names by column [N]; rows left out by reason."""
 
     table: np.ndarray
     who: dict[str, tuple[np.ndarray, list[str]]]
@@ -258,8 +260,10 @@ def _log(parts: list[SacctPart], where: str, procs: int | None) -> Workload:
         name=Path(where).stem,
         where=where,
         cluster=pool(count),
-        more=("gpus", "once"),
+        more=("gpus", "once", "energy"),
     )
+    if not (w.columns["energy"] > 0).any():
+        w.columns.pop("energy")
     once = w.columns.pop("once") > 0
     if once.any():
         w.jobs["restartable"][once] = 0
@@ -318,10 +322,10 @@ def queued(a: Accounting, start: np.ndarray) -> np.ndarray:
 
 
 def _table(a: Accounting, start: np.ndarray) -> tuple[np.ndarray, dict[str, tuple[np.ndarray, list[str]]]]:
-    """(rows of COLUMNS, GPUs and --no-requeue; users, accounts, QOS and partitions: which of these names each row has)."""
+    """(rows of COLUMNS, GPUs, --no-requeue and J; users, accounts, QOS and partitions: which of these names each row has)."""
     submit, run = queued(a, start), elapsed(a, start)
     cpus, asked = a.integers("NCPUS", "AllocCPUS", "ReqCPUS"), a.integers("ReqCPUS", "NCPUS", "AllocCPUS")
-    table = np.full((len(a), len(COLUMNS) + 2), -1.0)
+    table = np.full((len(a), len(COLUMNS) + 3), -1.0)
     put = {name: i for i, name in enumerate(COLUMNS)}
     table[:, put["job"]] = numbers_of(a)
     table[:, put["submit"]], table[:, put["wait"]], table[:, put["run"]] = submit, start - submit, run
@@ -337,9 +341,17 @@ def _table(a: Accounting, start: np.ndarray) -> tuple[np.ndarray, dict[str, tupl
         ("partition", ("Partition",)),
     ):
         ids[key] = a.distinct(*columns)
-    table[:, -1] = a.matches(ONCE, "SubmitLine")
-    table[:, -2] = a.map(gpus_in, "AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES")
+    table[:, -1] = energy(a)
+    table[:, -2] = a.matches(ONCE, "SubmitLine")
+    table[:, -3] = a.map(gpus_in, "AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES")
     return table, ids
+
+
+def energy(a: Accounting) -> np.ndarray:
+    """[J] J of jobs, where the site counts them; -1 where it is not known (0, or Slurm's own mark for it)."""
+    column = a.text(ENERGY)
+    known = pc.match_substring_regex(column, r"^[1-9]\d{0,14}$")
+    return pc.cast(pc.if_else(known, column, "-1"), pa.float64()).to_numpy(zero_copy_only=False)
 
 
 def numbers_of(a: Accounting) -> np.ndarray:

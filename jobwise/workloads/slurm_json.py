@@ -60,6 +60,11 @@ def _tres(x: dict, which: str) -> str:
     return ",".join(parts)
 
 
+def _consumed(x: dict) -> str:
+    """J of a job among its trackable resources; "" where they are not counted."""
+    return next((str(r["count"]) for r in _listed(x, "allocated") if r.get("type") == "energy" and r.get("count")), "")
+
+
 def _time(x: dict, key: str) -> str:
     value = at(x, "time", key)
     return "" if value in ("0", "UNLIMITED") else value
@@ -116,6 +121,7 @@ def of_jobs(jobs: list[dict], where: str) -> Accounting:
             "ReqMem": "",
             "ReqTRES": _tres(x, "requested"),
             "AllocTRES": _tres(x, "allocated"),
+            "ConsumedEnergyRaw": _consumed(x),
             "NodeList": at(x, "nodes"),
             "Constraints": at(x, "constraints"),
             "SubmitLine": _line(x),

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jobwise.cluster import UNCAPPED
 from jobwise.compiled import allocating, inlined, kernel
 from jobwise.sim.lists.placement import fits_on, slots
-from jobwise.sim.power import UNCAPPED, beside
+from jobwise.sim.power import beside
 from jobwise.sim.rates import expected
 from jobwise.sim.spans import copy, count, give
 

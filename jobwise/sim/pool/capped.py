@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobwise.cluster import UNCAPPED
 from jobwise.compiled import inlined, kernel
 from jobwise.sim import power
 from jobwise.sim.lists import easy
@@ -23,7 +24,7 @@ def reserve(s, e, running, j, n, free):
         return t, extra, np.int64(0)
     draw, length = s.jobs[e, j]["draw"], s.sims[e]["boot"] + expected(s.jobs[e, j])
     t, got, more = power.reserve(s.steps[e], s.sims[e]["step"], running, n, draw, length, free, now)
-    return t, easy.beside(t, got, n), more if t < np.inf else np.int64(power.UNCAPPED)
+    return t, easy.beside(t, got, n), more if t < np.inf else np.int64(UNCAPPED)
 
 
 @inlined

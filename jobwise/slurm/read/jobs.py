@@ -22,7 +22,7 @@ from jobwise.slurm.read.dependencies import arrays, dependencies, index_of, task
 from jobwise.slurm.read.startable import lifted
 from jobwise.workload import Workload, workload
 from jobwise.workloads.accounting import Accounting, left_out
-from jobwise.workloads.sacct import UNLIMITED, elapsed, numbers_of, queued, ran, times
+from jobwise.workloads.sacct import UNLIMITED, elapsed, energy, numbers_of, queued, ran, times
 
 NEEDED = ("JobIDRaw", "Submit", "Start", "End", "ElapsedRaw", "TimelimitRaw", "NNodes", "NCPUS", "ReqCPUS", "Partition")
 
@@ -96,6 +96,8 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
         "nodes": where[order],
         "eligible": (recorded - eligible.min())[order],
     }
+    if ((joules := energy(a)) > 0).any():
+        columns["energy"] = joules[order]
     names = {"nodes": dict(enumerate(places))} | {
         k: dict(enumerate(v)) for k, v in (("user", users), ("group", accounts), ("partition", lists))
     }
