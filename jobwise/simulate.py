@@ -125,6 +125,9 @@ def simulate_many(
         return []
     cluster = cluster or workloads[0].cluster
     chosen.check(cluster)
+    if cluster.power and cluster.power.cap is not None and not chosen.keeps_caps:
+        what = "start deadlines, short-job lanes, trial runs and networks know of no cap on power"
+        raise InputError(f"policy {chosen.name}: {what}; take an order such as fcfs+easy")
     settings["tick"] = settings.get("tick") or chosen.tick
     settings["single_events"] = settings.get("single_events", False) or chosen.single_events
     s = allocate(workloads, cluster, shifts=bool(chosen.shifts), **settings)

@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.groups import LogPart, Output, Parallel, Replay, grouped
+from jobwise.cli.groups import LogPart, Output, Parallel, Powered, Replay, grouped
 from jobwise.cli.options import All, Log, check_outputs, in_slots, noticed, open_log, policy_option, times
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import show
@@ -64,6 +64,7 @@ def compare(
     judging: Judging = Judging(),
     day: Annotated[Optional[float], typer.Option("--day", help="Day of the Gantt chart (default: the busiest).")] = None,
     replay: Replay = Replay(),
+    power: Powered = Powered(),
     parallel: Parallel = Parallel(),
     output: Output = Output(),
 ) -> None:
@@ -82,12 +83,12 @@ def compare(
         resolved.insert(0, resolve("fcfs+easy"))  # what the bound is a multiple of
     check_outputs(log, report, force=output.force, ending=".html .htm")
     w = open_log(log, part.procs, part.jobs, part.load, in_slots(resolved), replay.racks or "")
-    w = replay.drawn(w)
+    w = power.of(replay.drawn(w))
     settings = {"window_jobs": judging.window, "replicas": judging.replicas, "jitter_s": judging.jitter_s, "seed": replay.seed}
     settings |= {"kill_at_walltime": kill, "restart_cost_s": replay.restart_cost, "max_wait": bound}
     if report:
         check_day(w, day)
-    if policy is None and w.cluster.is_pool and not (w.jobs["unmet"] > 0).any():
+    if policy is None and power.cap is None and w.cluster.is_pool and not (w.jobs["unmet"] > 0).any():
         resolved.append(resolve("jobwise"))
     if not as_json:
         noticed(w)

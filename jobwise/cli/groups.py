@@ -90,14 +90,14 @@ class Powered:
     cap: Cap = None
     flexible: Flexible = None
 
-    def of(self, w: Workload, capped: bool = True) -> Workload:
-        """Return a log with what its jobs draw, where anything is said of power; `capped`: under the cap, too. Raises
-        InputError."""
+    def of(self, w: Workload, capped: bool = True, leave_out: bool = True) -> Workload:
+        """Return a log with what its jobs draw, where anything is said of power; `capped`: under the cap, too, without the jobs
+        that could never start then unless not `leave_out`. Raises InputError."""
         if self.flexible:
             w = flexible(w, self.flexible)
         if not (self.power or self.prices or self.cap):
             return w
-        return powered_by(w, self.power, self.prices, self.cap if capped else None)
+        return powered_by(w, self.power, self.prices, self.cap if capped else None, leave_out)
 
 
 @dataclass(frozen=True)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Optional
 
 import typer
 
-from jobwise.cli.groups import Output, Parallel, grouped
+from jobwise.cli.groups import Output, Parallel, Powered, grouped
 from jobwise.cli.options import Seed, check_outputs, policy_option, times
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import complain, show
 from jobwise.compare.fingerprint import flattered
 from jobwise.errors import InputError, Interrupted
 from jobwise.policies.names import resolve
+from jobwise.power.setting import could_start
 from jobwise.slurm.judge.changes import changed, possible
 from jobwise.slurm.judge.fidelity import of_present
+from jobwise.slurm.judge.power_lines import cap_lines
 from jobwise.slurm.judge.results import of_changes, of_tuned
 from jobwise.slurm.judge.tune import replayed
 from jobwise.slurm.judge.tune import tune as search
@@ -45,7 +48,7 @@ class Changes:
     ] = None
     either: Annotated[
         Optional[list[str]],
-        typer.Option("--or", help="Another change, a row of its own: a line of --set, nodes=4, demand=1.2, move=…, reserve=…"),
+        typer.Option("--or", help="Another change, a row of its own: a line of --set, nodes=4, demand=1.2, cap=2MW, move=…, reserve=…"),
     ] = None
     new: Annotated[
         Optional[list[str]],
@@ -76,6 +79,7 @@ def what_if(
     replicas: Replicas = 5,
     seed: Seed = 0,
     report: Report = None,
+    power: Powered = Powered(),
     parallel: Parallel = Parallel(),
     output: Output = Output(),
 ) -> None:
@@ -84,13 +88,14 @@ def what_if(
     Examples:
         jobwise slurm what-if site --nodes 2
         jobwise slurm what-if site --or nodes=4 --or demand=1.2
+        jobwise slurm what-if site --power table.toml --cap 40kW
     """
     lines, nodes, limits = changing.change or [], changing.nodes, changing.limits
     demand, either = changing.demand, changing.either or []
     new, move, reserve = changing.new or [], changing.move or [], changing.reserve or []
-    asked = lines or nodes or limits or demand is not None or either or new or move or reserve or changing.until
+    asked = lines or nodes or limits or demand is not None or either or new or move or reserve or changing.until or power.cap
     if not asked and not set(policy or []) - {"slurm"}:
-        raise InputError("nothing changes; name a change: --set, --nodes, --demand, --move, --reserve, --or, --policy")
+        raise InputError("nothing changes; name a change: --set, --nodes, --demand, --move, --reserve, --cap, --or, --policy")
     if changing.until and (nodes or either or policy):
         raise InputError("--until adds nodes until its goal is met; it goes with neither --nodes, --or nor --policy")
     if len(set(policy or [])) < len(policy or []):
@@ -98,11 +103,15 @@ def what_if(
     aim = goal(changing.until) if changing.until else None
     _ready(folder, report, output.force)
     whole = read(folder)
+    power.of(whole, capped=False)  # what is wrong with its files is said before anything runs
     longest = times(limits, "--limits")
     together = partial(changed, lines=lines, nodes=nodes, limits=longest, demand=demand, new=new, moves=move, reserve=reserve)
-    w, (after, *others), left = possible(whole, [together, *(partial(_one, text=text) for text in either)])
+    make = [partial(_under, power, together, ""), *(partial(_under, power, partial(_one, text=x), x) for x in either)]
+    w, (after, *others), left = possible(whole, make)
+    w = power.of(w, capped=False)
     words = [*new, *lines, *move, *(f"reserve {x}" for x in reserve), *([f"{nodes:+d} nodes"] if nodes else [])]
     words += [*([f"demand x{demand:g}"] if demand else []), *([f"limits {limits}"] if limits else [])]
+    words += [f"cap {power.cap}"] if power.cap else []
     changes_text = ", ".join(words)
     schedulers = policy or (["slurm"] if changes_text else [])
     alternatives = [(", ".join(filter(None, [p if p != "slurm" else "", changes_text])) or p, after, p) for p in schedulers]
@@ -128,6 +137,7 @@ def what_if(
         notes.append("note: these changes were made together; a what-if of each alone tells them apart")
     if aim and changes_text:
         notes.append(f"note: all rows are with {changes_text}")
+    notes += cap_lines(after) if power.cap else []
     first = "these nodes" if aim and changes_text else "now"
     show(of_changes(w, changes, present, lines, notes, answer, left, first).naming(SITE=folder), output.as_json, report)
 
@@ -144,6 +154,15 @@ def _empty(w: Workload, new: list[str]) -> list[str]:
             used = (w.jobs["queue"] == site.qos_names.index(name)).any()
         out += [] if used else [name]
     return out
+
+
+def _under(power: Powered, change: Callable[[Workload], Workload], text: str, w: Workload) -> Workload:
+    """The jobs after a change, with what they draw; under the cap of --cap, or of --or cap=2MW. Raises NeverStart."""
+    own = replace(power, cap=text.removeprefix("cap=")) if text.startswith("cap=") else power
+    x = own.of(w if own is not power else change(w), capped=not text or own is not power, leave_out=False)
+    if x.cluster.power and x.cluster.power.cap is not None and not (fits := could_start(x)).all():
+        raise NeverStart(w, ~fits, then=" under the cap")
+    return x
 
 
 def _one(w: Workload, text: str) -> Workload:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from jobwise import metrics
+from jobwise.compare import energy
 from jobwise.compare.bounds import AtBound
 from jobwise.compare.intervals import LEAST, Effect, RatioOfMeans, claims, compared, continuous, holm, totals
 from jobwise.extensions import imported
@@ -55,7 +56,7 @@ class Comparison:
     workload. `marks`: P texts: which rule is the fair best, which the best in hindsight. `fair`: place of the fair best, if
     known; `joined`: how many such rules nobody had asked for. `notes`: what a reader must know of these policies and this
     log; `cautions`: those of them that are to be read before any number. `curves`: policies under start deadlines of
-    several bounds.
+    several bounds. `spent`: where power is known, [P, R, B] what blocks of time cost: energy (kWh), energy_cost, co2 (g).
     """
 
     workload: Workload
@@ -77,6 +78,7 @@ class Comparison:
     notes: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
     curves: dict[str, list[AtBound]] = field(default_factory=dict)
+    spent: dict[str, np.ndarray] = field(default_factory=dict)
 
     @cached_property
     def whole(self) -> list[dict[str, float]]:
@@ -90,6 +92,10 @@ class Comparison:
     def change_weighted(self, p: int, base: int = 0) -> Effect:
         """Return the change of the area-weighted response time against policy `base` in a typical block of time."""
         return continuous(self.weighted[base], self.weighted[p])
+
+    def change_spent(self, p: int, what: str, base: int = 0) -> RatioOfMeans:
+        """Return the change of what the whole replay costs (a key of `spent`) against policy `base`."""
+        return energy.change(self.spent[what][base], self.spent[what][p])
 
     def change_in_windows(self, p: int, base: int = 0) -> Effect:
         """Bounded slowdown of windows against policy `base`: geometric mean, 95 % by Student's t over blocks of two windows."""
@@ -211,6 +217,7 @@ class Comparison:
                     "why": self.judged(p)[1] if p else "",
                     "against_first": self.change(p).to_dict() | {"p_holm": adjusted[p], "claimed": claims[p]},
                     "area_weighted_response_against_first": self.change_weighted(p).to_dict(),
+                    "spent_against_first": {what: vars(self.change_spent(p, what)) for what in self.spent},
                     "longest_wait_times": self.times(p),
                     "longest_wait_ratio": {"median": middle, "least": least, "most": most},
                     "windows_against_first": in_windows[p].to_dict(),

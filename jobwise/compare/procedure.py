@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from jobwise.compare import bounds, windows
+from jobwise.compare import bounds, energy, windows
 from jobwise.compare.baselines import Baselines
 from jobwise.compare.comparison import REPLAYS, Comparison
 from jobwise.decision import Policy
@@ -117,7 +117,7 @@ def compare(
     done, total = 0, len(chosen) * (len(rows) + 1)
     shaking = (replicas, jitter_s, seed)
     logs = [part, *(shake(part, jitter_s, [seed, k]) for k in range(replays))]
-    records, summaries, in_time, table = _measured(workload, logs, chosen, rows, size, shaking, settings, report)
+    records, summaries, in_time, costs, table = _measured(workload, logs, chosen, rows, size, shaking, settings, report)
     fair = next((p for p, n in enumerate(names) if any(m.startswith(BEFORE) for m in marks.get(n, []))), None)
     cautions = tuple(_cautions(chosen, names))
     drawn = bounds.curves(logs[1:] or logs, chosen, names, summaries[0], settings) if trade_off else {}
@@ -127,6 +127,7 @@ def compare(
         windows=table,
         blocks=np.array(in_time)[:, :, 0],
         weighted=np.array(in_time)[:, :, 1],
+        spent={key: np.array([[one[key] for one in runs] for runs in costs]) for key in costs[0][0]},
         replays=[list(x) for x in summaries],
         logged=[r.summary() for r in records],
         first_row=rows - first,
@@ -164,33 +165,33 @@ def _measured(
     shaking: tuple[int, float, int],
     settings: dict,
     report: Callable[..., None],
-) -> tuple[Sequence, Sequence, Sequence, dict[str, np.ndarray]]:
-    """(records as logged, summaries of every replay, their measures over time, metric -> [P, W, K] of windows × replicas).
+) -> tuple[Sequence, Sequence, Sequence, Sequence, dict[str, np.ndarray]]:
+    """(records as logged, summaries of every replay, their measures and costs over time, metric -> [P, W, K] of windows × replicas).
     `logs`: the judged jobs as logged, then time-shifted; `shaking`: replicas, jitter_s, seed of windows."""
     compiled = all(p.is_compiled(workload.cluster) for p in chosen)
     blocks = max(len(rows) // 2, 1)  # long blocks: congestion lasts
     with current() as workers:
         policies = workers.put(list(chosen))
         work = partial(_continuous, workers.put(logs), policies, blocks, settings)
-        logged, summaries, in_time = zip(*workers.map(work, range(len(chosen)), report, compiled), strict=True)
+        logged, summaries, in_time, costs = zip(*workers.map(work, range(len(chosen)), report, compiled), strict=True)
         judge = partial(_window, workers.put(workload), policies, (size, *shaking), settings)
         per_window = workers.map(judge, map(int, rows), lambda count: report(count * len(chosen)), compiled)
     records = [replace(r, workload=logs[0]) for r in logged]
     table = {m: np.array([[[x[m] for x in one[p]] for one in per_window] for p in range(len(chosen))]) for m in windows.NUMBERS}
-    return records, summaries, in_time, table
+    return records, summaries, in_time, costs, table
 
 
 def _continuous(
     logs: Shared, policies: Shared, blocks: int, settings: dict, p: int
-) -> tuple[Record, list[dict[str, float]], list[np.ndarray]]:
+) -> tuple[Record, list[dict[str, float]], list[np.ndarray], list[dict[str, np.ndarray]]]:
     """(the record of the jobs as logged, the summaries of all logs, their bounded slowdowns and area-weighted response times
-    over time [2, B]) under policy p."""
+    over time [2, B], what they cost over time [B] by name) under policy p."""
     policy = policies.get()[p]
     logged, *records = (simulate(x, policy, **settings) for x in logs.get())
     records = records or [logged]
     alone = replace(logged, workload=cast(Any, None))  # the driver has it
     in_time = [np.stack([windows.in_time(r, blocks), windows.weighted_in_time(r, blocks)]) for r in records]
-    return alone, [r.summary() for r in records], in_time
+    return alone, [r.summary() for r in records], in_time, [energy.spent(r, blocks) for r in records]
 
 
 def _window(

@@ -95,6 +95,11 @@ class ListScheduler(Scheduler):
         """Return whether waiting jobs have trial runs."""
         return self.trial[0] > 0
 
+    @property
+    def keeps_caps(self) -> bool:
+        """Return whether it starts jobs under a cap on power: start deadlines and trial runs know of none."""
+        return not (self.promises or self.tries)
+
     @cached_property
     def rule(self) -> Rule:
         """The scheduler as numbers, for compiled loops."""

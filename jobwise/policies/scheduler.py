@@ -22,7 +22,8 @@ class Scheduler:
     `limit`: rows after the last arrival after which its replay is cut; `spec`: the name of its world; `jobsets`: it plays
     whole jobsets, in rows of time; `on_nodes`: it sees the processors of a pool as equal nodes; `moves_jobs`: it may move
     running jobs (None: it is not for GPUs); `order`: what ranks its jobs; `looks`: it is a network, which decides by what
-    an encoder shows it; `tries`: waiting jobs run in idle processors, and may be stopped; `shifts`: it knows
+    an encoder shows it; `tries`: waiting jobs run in idle processors, and may be stopped; `keeps_caps`: it starts
+    jobs under a cap on power, too; `shifts`: it knows
     the price of energy, and holds jobs for cheaper hours; `on_site`: a method (cluster,
     jobs [J], past [K]) -> its compiled loop on a site.
     """
@@ -41,6 +42,7 @@ class Scheduler:
     looks: Any = False
     on_site: Any = None
     tries: Any = False
+    keeps_caps: Any = False
     shifts: Any = False
 
     def check(self, cluster: Cluster) -> None:
@@ -99,7 +101,7 @@ class Wrapped(Scheduler):
     """A policy of another author: its own attributes go before those of `Scheduler`."""
 
     def __init__(self, policy: Any):
-        self.policy, self.name = policy, type(policy).__name__
+        self.policy, self.name, self.keeps_caps = policy, type(policy).__name__, True
         for word in vars(Scheduler):
             if not word.startswith("_") and (own := getattr(policy, word, None)) is not None:
                 setattr(self, word, own)

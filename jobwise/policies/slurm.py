@@ -36,6 +36,7 @@ class SlurmScheduler(Scheduler):
     """Multifactor priority, main pass and backfill, with the settings of the site that the cluster carries."""
 
     name = "slurm"
+    keeps_caps = True
 
     def check(self, cluster: Cluster) -> None:
         """Raises InputError for a cluster of which too little is known."""

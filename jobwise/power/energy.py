@@ -67,7 +67,7 @@ class Energy:
         at = np.searchsorted(self.edge, edge[:-1], side="right") - 1
         beyond = watts[at] - cap.at(edge[:-1] + (0.0 if np.isnan(self.origin) else self.origin))
         above = beyond > 1e-3
-        return float(np.diff(edge)[above].sum()) / 3600.0, float(beyond.max(initial=0.0))
+        return float(np.diff(edge)[above].sum()) / 3600.0, float(beyond[above].max(initial=0.0))
 
     def summary(self) -> dict[str, float]:
         """The usual numbers: kWh and by how many they may be wrong, the share that is estimated, peak and 95 % of the time, idle

@@ -36,7 +36,7 @@ class Power:
         """The cap on what jobs add to nodes that are all on, W; None: there is none."""
         return self.cap._replace(value=self.cap.value - self.nodes * self.table.idle) if self.cap else None
 
-    def steps(self, origin: float, offset: float, price: bool) -> np.ndarray:
+    def steps(self, origin: float, price: bool) -> np.ndarray:
         """Return the steps [K] of a simulation whose time 0 is `origin` (s since 1970): of the cap, and, with `price`, of the
         price; times in s. Raises InputError where it must be known when that was."""
         price_of = self.prices.price if self.prices and price else None
@@ -57,7 +57,7 @@ class Power:
 
     def arrays(self, workloads: Sequence[Any], cluster: Any, shifts: bool) -> dict[str, np.ndarray]:
         """Return `steps`, `idles` and `stack` of a state of these simulations."""
-        tables = [self.steps(w.origin, w.offset, shifts) for w in workloads]
+        tables = [self.steps(w.origin, shifts) for w in workloads]
         if cluster.slowdown or cluster.topology or cluster.affinity:
             if any(len(t) > 1 for t in tables):
                 raise InputError("caps and prices over time are for jobs that run equally fast everywhere")
@@ -111,6 +111,7 @@ def powered(
     prices: Prices | None = None,
     cap: Steps | None = None,
     predict: bool = True,
+    leave_out: bool = True,
 ) -> Workload:
     """Return the jobs with what they draw, on a machine whose power is known.
 
@@ -126,6 +127,8 @@ def powered(
         W that the machine may draw. Jobs that could never start under it are left out, and counted.
     predict : bool
         Schedulers know of a job what jobs of its user and name drew before; else what it draws.
+    leave_out : bool
+        Leave out the jobs that could never start under the cap; else they wait for ever.
 
     Returns
     -------
@@ -140,24 +143,21 @@ def powered(
     x = watts(w, table, predict)
     _, nodes, _ = nodes_of(w, table)
     power = Power(table, nodes, prices, cap, x.error)
-    jobs, notes, dropped = w.jobs.copy(), dict(w.notes), dict(w.dropped)
+    jobs = w.jobs.copy()
     jobs["draw"] = np.ceil(x.assumed * 1000.0 - 1e-6).astype(np.int64)
     columns = w.columns | {"adds": x.adds, "measured": x.measured, "held nodes": x.nodes}
     w = replace(w, jobs=jobs, columns=columns, cluster=replace(w.cluster, power=power), reading=(*w.reading, *x.notes))
-    if cap and power.room is not None:
-        if power.room.value.max() <= 0:
-            base = nodes * table.idle
-            raise InputError(f"a cap of {cap.value.max():,.0f} W: the idle nodes alone draw {base:,.0f} W ({nodes:,.0f} of {table.idle:g} W)")
-        fits = _could_start(w, power)
-        if not fits.any():
-            raise InputError(f"no job of {w.name} could ever start under the cap")
+    if cap is not None and leave_out:
+        fits = could_start(w)
         if not fits.all():
-            dropped[NEVER] = int((~fits).sum())
-            w = replace(w.take(np.flatnonzero(fits)), notes=notes, dropped=dropped)
+            dropped = w.dropped | {NEVER: int((~fits).sum())}
+            w = replace(w.take(np.flatnonzero(fits)), dropped=dropped)
     return w
 
 
-def powered_by(w: Workload, table: str | None = None, prices: str | None = None, cap: str | None = None) -> Workload:
+def powered_by(
+    w: Workload, table: str | None = None, prices: str | None = None, cap: str | None = None, leave_out: bool = True
+) -> Workload:
     """Return the jobs with what they draw, by files as the command line names them: a table (`log` or None: what the log says
     alone), prices, a cap. Raises InputError."""
     return powered(
@@ -165,16 +165,24 @@ def powered_by(w: Workload, table: str | None = None, prices: str | None = None,
         read_table(table) if table and table != "log" else None,
         read_prices(prices) if prices else None,
         read_cap(cap) if cap else None,
+        leave_out=leave_out,
     )
 
 
-def _could_start(w: Workload, power: Power) -> np.ndarray:
-    """[J] bool: is there a time from which on the cap lets a job run alone, as long as it asks to?"""
-    steps = power.steps(w.origin, w.offset, False)
+def could_start(w: Workload) -> np.ndarray:
+    """[J] bool: is there a time from which on the cap lets a job run alone, as long as it asks to? Raises InputError where there
+    is none for any job."""
+    power = w.cluster.power
+    most, base = power.cap.value.max(), power.nodes * power.table.idle
+    if most <= base:
+        raise InputError(f"a cap of {most:,.0f} W: the idle nodes alone draw {base:,.0f} W ({power.nodes:,.0f} of {power.table.idle:g} W)")
+    steps = power.steps(w.origin, False)
     fits = w.jobs["draw"] <= steps["cap"].min()
     for j in np.flatnonzero(~fits & (w.jobs["draw"] <= steps["cap"].max())):
         ok = steps["cap"] >= w.jobs["draw"][j]
         edge = np.flatnonzero(np.diff(np.concatenate([[False], ok, [False]]).astype(int)))
         begin, end = steps["time"][edge[::2]], np.append(steps["time"], np.inf)[edge[1::2]]
         fits[j] = bool((end - begin >= max(w.jobs["walltime"][j], 1.0) + power.table.wake).any())
+    if not fits.any():
+        raise InputError(f"no job of {w.name} could ever start under the cap")
     return fits

@@ -11,9 +11,11 @@ from typing import Any, cast
 import numpy as np
 
 from jobwise import metrics
+from jobwise.compare import energy
 from jobwise.compare.answer import answer
 from jobwise.compare.comparison import BETTER, HEADS, LONGER, WORSE, Comparison, conventions, hours, several
 from jobwise.errors import InputError
+from jobwise.power.energy import remarks
 from jobwise.report import page
 from jobwise.report.result import Progress, Result
 from jobwise.report.sections import Cell, Figure, Section, Table
@@ -73,9 +75,9 @@ def result(
         head=c.compared + (f" Left out: {c.workload.left_out}." if c.workload.dropped else ""),
         answer=said,
         cautions=[f"Note: {n}." for n in c.cautions],
-        tables=[Table(HEADS, c.rows(), left=1), *(_more(c) if everything else [])],
+        tables=[Table(HEADS, c.rows(), left=1), *_energy(c), *(_more(c) if everything else [])],
         after=marks,
-        notes=[*notes, COLUMNS.format(c.policies[0]), *([RECORDED] if recorded(c.workload) else [])],
+        notes=[*notes, *(remarks(c.records[0]) if c.spent else []), COLUMNS.format(c.policies[0]), *([RECORDED] if recorded(c.workload) else [])],
         data=lambda: c.to_dict() | ({"other_way": other.to_dict()} if other else {}) | (data or {}),
         sections=partial(_sections, c, other, said, ours, day, curve),
         steps=_steps(c) if ours is None else [*STEPS_OF_OURS, *([TRAIN.format(system)] if system else [])],
@@ -189,6 +191,8 @@ def _sections(
     fold("Waits by class of job", CLASSES + USERS * len(users), "how long jobs like yours wait", *classes)
     charts = [partial(gantt, c.records[p], day, c.policies[p]) for p in shown]
     fold("A day on the machine", DAY.format(f"{day:g}" + f", {when}" * bool(when)), "which job ran where and when", *charts)
+    if c.spent:
+        fold("Energy", energy.ENERGY + ".", "what each schedule costs, and when", partial(figures.power, c), tables=_energy(c))
     if curve is not None:
         fold("How it was learnt", LEARNT, "whether training had come to rest", partial(figures.learning, curve))
     fold("Other measures", "", "windows, ranks, replicas, mean waits, utilisation", tables=_measures(c, figures.colour))
@@ -250,6 +254,15 @@ def _compared(c: Comparison, said: Sequence[str], colour: Callable[[int], str]) 
     over = any("outlive" in x for x in said)  # the answer says more of that
     items = [*said, *(f"Note: {n}." for n in c.notes if n not in c.cautions and not (over and "outlive" in n))]
     return Section("The comparison", COLUMNS.format(c.policies[0]).partition("; --all")[0], [Table(HEADS, rows)], items=items)
+
+
+def _energy(c: Comparison) -> list[Table]:
+    """What the schedules cost, where power is known."""
+    if not c.spent:
+        return []
+    what = energy.changed(c.whole[0])
+    rows = [energy.row(n, c.whole[p], c.change_spent(p, what) if p else None) for p, n in enumerate(c.policies)]
+    return [Table(energy.heads("scheduler", c.whole[0]), rows, "Energy")]
 
 
 def _measures(c: Comparison, colour: Callable[[int], str]) -> list[Table]:

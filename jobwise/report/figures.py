@@ -132,6 +132,32 @@ def over_time(c: Comparison) -> str:
     return svg(draw, height=4.8, label="Utilisation and queue length over time")
 
 
+def power(c: Comparison) -> str:
+    """Power over time, averaged over bins, with the cap, and the price where it is known."""
+    first = c.records[0].energy
+    assert first is not None
+    edges = _edges(c, 160)
+    days, begin = (edges[1:] + edges[:-1]) / 2 / DAY, 0.0 if np.isnan(first.origin) else first.origin
+    price = first.power.prices.price if first.power.prices else None
+
+    def draw(figure: plt.Figure) -> None:
+        every = figure.subplots(2 if price else 1, 1, sharex=True, height_ratios=[3, 1] if price else None, squeeze=False)[:, 0]
+        for p, r in enumerate(c.records):
+            kwh = np.diff(r.energy.upto(edges))  # type: ignore[union-attr]
+            every[0].plot(days, kwh / (np.diff(edges) / 3600), color=colour(p), lw=0.9, label=plain(c.policies[p]))
+        if first.power.cap is not None:
+            every[0].step(days, first.power.cap.at(begin + edges[:-1]) / 1e3, where="post", color="#374151", lw=1, ls="--", label="cap")
+        every[0].set(ylabel="kW")
+        every[0].set_ylim(bottom=0)
+        if price:
+            every[1].step(days, price.at(begin + edges[:-1]), where="post", color="#374151", lw=0.9)
+            every[1].set(ylabel="price")
+        every[-1].set(xlabel="days since the first submit")
+        figure.legend(loc="outside lower center", ncols=3)
+
+    return svg(draw, height=4.4 if price else 3.4, label="Power over time")
+
+
 def distribution(c: Comparison) -> str:
     """Share of jobs with a bounded slowdown above x."""
 

@@ -198,4 +198,5 @@ class Simulation:
             k = len(used)
             self._node[:k], self._amount[:k] = used, amounts[used]
         if not kernel.start(self.state, 0, j, float(d.rate), self._node, self._amount, k):
-            raise InputError(f"{by}: cannot start job {j} now")
+            why = f": it would draw {job['draw'] / 1e3:,.0f} W, beyond the cap" if self.state.steps.shape[1] else ""
+            raise InputError(f"{by}: cannot start job {j} now{why}")

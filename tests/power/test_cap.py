@@ -56,7 +56,7 @@ def table(w):
 
 
 def caps(w):
-    steps = w.cluster.power.steps(w.origin, 0.0, False)
+    steps = w.cluster.power.steps(w.origin, False)
     return [(float(x["time"]), int(x["cap"])) for x in steps]
 
 

@@ -19,9 +19,9 @@ from jobwise.sim.state import LEFT, RIGID, State, node_dtype
 
 
 def suits(s: State, e: int) -> bool:
-    """Do nodes only matter for what fits, and has nothing happened yet?"""
+    """Do nodes only matter for what fits, does none go off, and has nothing happened yet?"""
     sim = s.sims[e]
-    rigid = sim["rate_model"] == RIGID and not s.outages.shape[1] and s.nodes["up"][e].all()
+    rigid = sim["rate_model"] == RIGID and not s.outages.shape[1] and not s.idles.shape[1] and s.nodes["up"][e].all()
     return bool(s.nodes.shape[1] > 1 and rigid and sim["events"] == 0 and sim["running"] == 0)
 
 

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from jobwise import metrics
+from jobwise.compare import energy
 from jobwise.report.result import Progress, Result
 from jobwise.report.sections import Section, Table
 from jobwise.slurm.judge import fidelity
@@ -92,7 +93,7 @@ def of_changes(
         title=f"{w.name}: what would have been",
         answer=[*doubt, *([answer] if answer else (c.sentence() for c in changes)), *_idle(w, lines, changes)],
         cautions=[*_unsimulated(w), *left, trust, *_brief(w)],
-        tables=tables if len(changes) == 1 else tables[:2],  # of several changes the groups stand in the report
+        tables=tables if len(changes) == 1 else [t for t in tables if not t.title.startswith("who")],  # of several changes the groups stand in the report
         notes=explained,
         data={"not_simulated": not_simulated(w), "source": w.name, "jobs": len(w), "changes": [c.to_dict() for c in changes]}
         | {"left_out": list(left)}
@@ -156,7 +157,18 @@ def _tables(title: str, changes: Sequence[Change], grouped: Sequence[tuple[str, 
     now = [first, unit.text(x.wait), f"{x.slowdown:,.1f}", "", unit.text(x.longest_wait), "1.00", ""]
     main = Table(waits, [now, *(c.row() for c in changes)], title)
     more = Table(costs, [[first, "", *x.cells(unit), ""], *(c.more() for c in changes)], "waits, use and cost")
-    return [main, more, *(Table(GROUPED, c.rows(), f"who wins, who loses: {name}") for name, c in grouped)]
+    return [main, more, *_energy(changes, first), *(Table(GROUPED, c.rows(), f"who wins, who loses: {name}") for name, c in grouped)]
+
+
+def _energy(changes: Sequence[Change], first: str) -> list[Table]:
+    """What the schedules cost in energy, where it is known."""
+    now, every = changes[0].present.energy, [c.after.energy for c in changes]
+    if not now or not all(every):
+        return []
+    whole = next((x for x in every if "hours_above_cap" in x), now)
+    blank = dict.fromkeys(whole, 0.0)
+    rows = [energy.row(c.name, blank | x, c.spent(energy.changed(whole))) for c, x in zip(changes, every, strict=True)]
+    return [Table(energy.heads("change", whole), [energy.row(first, blank | now, None), *rows], "energy")]
 
 
 def _unsimulated(w: Workload) -> list[str]:

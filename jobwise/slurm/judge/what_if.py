@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise import metrics
+from jobwise.compare import energy
 from jobwise.compare.comparison import BETTER, FEW, OPEN, WORSE, verdict_of
 from jobwise.compare.intervals import LEAST, Effect, RatioOfMeans, claims, compared, ratio_interval
 from jobwise.compare.windows import shake_for
@@ -98,6 +99,12 @@ class Replays:
         return [unit.text(self.p95), f"{self.utilisation:.0%}", nodes, f"{self.stopped:,.0f}"]
 
     @property
+    def energy(self) -> dict[str, float]:
+        """Means of what the replays cost in energy; empty where nothing is known of power."""
+        every = [r.energy.summary() for r in self.replicas if r.energy]
+        return energy.means(every) if every else {}
+
+    @property
     def slowdown(self) -> float:
         """The mean bounded slowdown of the replays."""
         return float(np.mean([metrics.bounded_slowdown(r).mean() for r in self.replicas]))
@@ -152,6 +159,10 @@ class Change:
     longest: np.ndarray
     sure: bool | None = None  # may its slowdown be claimed, among all changes that are looked at? None: by itself
 
+    def spent(self, what: str) -> RatioOfMeans:
+        """Return the change of what the schedule costs: a key of `compare.energy.CHANGED`."""
+        return energy.change(*(np.array([energy.spent(r, BLOCKS)[what] for r in x.replicas]) for x in (self.present, self.after)))
+
     def row(self) -> list[str]:
         """Name, mean wait, mean slowdown, its change, the longest wait (also in times the present one), the verdict. Waits are
         in the unit of the present ones."""
@@ -198,10 +209,15 @@ class Change:
             "utilisation": {"present": self.present.utilisation, "after": self.after.utilisation},
             "node_hours": {"present": self.present.node_hours, "after": self.after.node_hours},
             "stopped_jobs": {"present": self.present.stopped, "after": self.after.stopped},
+            **self._energy(),
             "longest_wait_h": {"present": self.present.longest_wait / 3600, "after": self.after.longest_wait / 3600},
             "longest_wait_ratio": dict(zip(("least", "median", "most"), self._longest(), strict=True)),
             "groups": [{k: x for k, x in g.items() if k != "told"} for g in self.groups()],
         }
+
+    def _energy(self) -> dict:
+        a, b = self.present.energy, self.after.energy
+        return {"energy": {"present": a, "after": b, "change": vars(self.spent(energy.changed(b)))}} if a and b else {}
 
     def groups(self) -> list[dict]:
         """Return who wins and who loses: what, group, jobs, mean wait at present and after (s), change with interval."""
