@@ -128,6 +128,8 @@ def simulate_many(
     if cluster.power and cluster.power.cap is not None and not chosen.keeps_caps:
         what = "start deadlines, short-job lanes, trial runs and networks know of no cap on power"
         raise InputError(f"policy {chosen.name}: {what}; take an order such as fcfs+easy")
+    if chosen.shifts and not (cluster.power and cluster.power.prices):
+        raise InputError(f"policy {chosen.name} holds jobs for cheaper hours, and no prices are known (--prices FILE.csv)")
     settings["tick"] = settings.get("tick") or chosen.tick
     settings["single_events"] = settings.get("single_events", False) or chosen.single_events
     s = allocate(workloads, cluster, shifts=bool(chosen.shifts), **settings)

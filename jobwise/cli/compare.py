@@ -12,13 +12,16 @@ from jobwise.cli.options import All, Log, check_outputs, in_slots, noticed, open
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import show
 from jobwise.compare.against import against, to_dict
+from jobwise.compare.comparison import REPLAYS, Comparison
 from jobwise.compare.origins import origins
 from jobwise.compare.procedure import both_ways
+from jobwise.compare.shifting import Shifted, shifted
 from jobwise.errors import InputError
 from jobwise.policies.names import resolve
 from jobwise.policies.recommended import NAME
 from jobwise.report.comparison import check_day, result
 from jobwise.report.origins import of_origins
+from jobwise.workloads.transform import shake
 
 DEFAULT = ["fcfs+easy", "sjf+easy", "saf+easy", "wfp3+easy", "unicef+easy", "f1+easy", "saf+easy+guard24h", "fcfs+conservative"]
 
@@ -98,6 +101,7 @@ def compare(
         return
     with progress(f"comparing {len(resolved)} schedulers") as step, parallel.workers():
         c, other = both_ways(w, resolved, since=split or 0.0, progress=step, trade_off=bool(report), **settings)
+    beside = _shifted(c, resolved, replay.seed)
     learnt = [p for p, x in enumerate(resolved if split else []) if x.about or x.name == NAME]  # `jobwise` is in no rule table
     ours = learnt[-1] if learnt else 0
     judged = result(
@@ -109,8 +113,24 @@ def compare(
         day=day if report else None,
         everything=judging.all,
         data=_beside_rules(c, learnt, bound) if split else {},
+        shifted=beside,
     )
     show(judged.naming(LOG=log, RUN=c.policies[ours] if learnt else None), as_json, report)
+
+
+def _shifted(c: Comparison, policies: list, seed: int) -> list[Shifted]:
+    """The policies that hold jobs for cheaper hours, each beside nothing done, power-down alone and the oracle."""
+    holding = [p for p in policies if p.shifts]
+    logs = [shake(c.workload, c.jitter_s, [seed, k]) for k in range(min(c.replicas, REPLAYS))] or [c.workload]
+    done, total = 0, 4 * len(logs) * len(holding)
+    with progress("for cheaper hours") as show:
+
+        def step(count: int) -> None:
+            nonlocal done
+            done += count
+            show(done, total)
+
+        return [shifted(logs, p, seed, step) for p in holding]
 
 
 def _beside_rules(c, learnt: list[int], bound: float) -> dict:

@@ -42,6 +42,7 @@ class ListScheduler(Scheduler):
     `express`: the smallest jobs that together are this share of the work go first (`jobwise.sim.pool.promise`; pools only).
     `trial` (s, share): waiting jobs run in idle processors, to be stopped and begun again where a start needs them; a first
     run is left alone for so long, starts leave this share of the processors to such runs (`jobwise.sim.pool.trials`).
+    `shift` (s): a job is held while it is cheaper to start later within this time of its submit (pools with prices only).
     """
 
     order: str | Scores | Index = "fcfs"
@@ -55,6 +56,7 @@ class ListScheduler(Scheduler):
     promise: float = inf
     express: float = 0.0
     trial: tuple[float, float] = (0.0, 0.0)
+    shift: float = 0.0
 
     def __post_init__(self):
         if isinstance(self.order, str) and self.order in INDICES:
@@ -96,6 +98,11 @@ class ListScheduler(Scheduler):
         return self.trial[0] > 0
 
     @property
+    def shifts(self) -> bool:
+        """Return whether it holds jobs for cheaper hours."""
+        return self.shift > 0
+
+    @property
     def keeps_caps(self) -> bool:
         """Return whether it starts jobs under a cap on power: start deadlines and trial runs know of none."""
         return not (self.promises or self.tries)
@@ -117,13 +124,14 @@ class ListScheduler(Scheduler):
             slack=float(self.promise) - 1.0,
             quantum=float(self.trial[0]),
             kept=float(self.trial[1]),
+            shift=float(self.shift),
         )
 
     @property
     def is_static(self) -> bool:
         """Return whether the order depends on the job alone."""
         static = isinstance(self.order, str) and orders.kind(self.rule.order) == orders.STATIC
-        return static and self.estimate == "requested" and not (self.reserve[0] or self.promises or self.tries)
+        return static and self.estimate == "requested" and not (self.reserve[0] or self.promises or self.tries or self.shifts)
 
     @property
     def about(self) -> dict:
@@ -160,7 +168,7 @@ class ListScheduler(Scheduler):
         """Is it run whole by a compiled loop on this cluster? Else it is asked, pass by pass."""
         if cluster.site is not None:
             return True
-        if isinstance(self.order, Index) or self.estimate != "requested" or self.promises or self.tries:
+        if isinstance(self.order, Index) or self.estimate != "requested" or self.promises or self.tries or self.shifts:
             return cluster.is_pool and scored_pool.suits(self.rule)
         return isinstance(self.order, str)
 
@@ -178,7 +186,7 @@ class ListScheduler(Scheduler):
 
     def resumes(self, cluster: Cluster) -> bool:
         """Does a compiled loop carry on simulations of this pool that stand in the middle of a queue?"""
-        return self.is_compiled(cluster) and not (self.promises or self.tries)
+        return self.is_compiled(cluster) and not (self.promises or self.tries or self.shifts)
 
     def resume(self, s: State, cluster: Cluster, past: np.ndarray, steps: int) -> Generator[None, None, None]:
         """Carry on simulation 0, which stands in the middle; yields every `steps` instants of choice."""

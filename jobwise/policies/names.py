@@ -19,7 +19,7 @@ from jobwise.policies.attained import AttainedService
 from jobwise.policies.learned import Learned
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import INDEX_DOCS, INDICES
-from jobwise.policies.recommended import NAME, recommended
+from jobwise.policies.recommended import NAME, OPTIONS, recommended
 from jobwise.policies.scheduler import scheduler
 from jobwise.policies.slurm import SlurmScheduler
 from jobwise.policies.zoo import PRETRAINED
@@ -264,8 +264,9 @@ def pretrained() -> list[str]:
 def _recommended(name: str) -> Policy:
     """Return `jobwise`, with trial runs where they are asked for. Raises InputError for other options."""
     chosen = parts.read(parts.GRAMMAR, name, name.lower().split("+")[1:])
-    if set(chosen) - {"trial"}:
-        raise InputError(f"policy {name!r} chooses backfilling, lane and start deadlines itself: {NAME} or {NAME}+trial alone")
+    if set(chosen) - set(OPTIONS):
+        alone = f"{NAME}, {NAME}+trial or {NAME}+shift8h alone"
+        raise InputError(f"policy {name!r} chooses backfilling, lane and start deadlines itself: {alone}")
     return recommended(**chosen)
 
 

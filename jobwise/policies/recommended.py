@@ -12,17 +12,18 @@ from jobwise.policies.list_scheduler import ListScheduler
 
 LANE, PROMISE = 0.02, 1.2
 NAME = "jobwise"
+OPTIONS = ("trial", "shift")  # that go with it
 
 
 class Recommended(ListScheduler):
-    """A list scheduler with one word for a name, and one for trial runs."""
+    """A list scheduler with one word for a name, and one for trial runs or for cheaper hours."""
 
     @property
     def name(self) -> str:
         """The word that stands for all of its parts."""
-        return "+".join([self.label, *(word for part, word in self.used if part.field == "trial")])
+        return "+".join([self.label, *(word for part, word in self.used if part.field in OPTIONS)])
 
 
-def recommended(trial: tuple[float, float] = (0.0, 0.0)) -> Recommended:
-    """Return the scheduler that the product recommends; `trial`: as of `ListScheduler`."""
-    return Recommended("smith-aged", "easy", express=LANE, promise=PROMISE, label=NAME, trial=trial)
+def recommended(trial: tuple[float, float] = (0.0, 0.0), shift: float = 0.0) -> Recommended:
+    """Return the scheduler that the product recommends; `trial`, `shift`: as of `ListScheduler`."""
+    return Recommended("smith-aged", "easy", express=LANE, promise=PROMISE, label=NAME, trial=trial, shift=shift)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+import numpy as np
+
 from jobwise.cluster import Cluster
 from jobwise.decision import Decision, Policy, Run, View
 from jobwise.errors import InputError
@@ -66,9 +68,11 @@ class Scheduler:
 
     def assumes(self, workload: Workload) -> str:
         """Return what its schedules of these jobs take for granted, in a sentence; "" where it is nothing."""
+        every = f"all {len(workload):,} jobs"
+        if self.shifts and not np.isfinite(workload.jobs["patience"]).any():
+            return f"{self.name} takes {every} as ones that may be held (--flexible 0.3: 30 %)"
         if not self.tries or not workload.jobs["restartable"].all():
             return ""
-        every = f"all {len(workload):,} jobs"
         return f"{self.name} takes {every} as ones that may be stopped and begun again (--restartable 0.3: 30 %)"
 
     def is_compiled(self, cluster: Cluster) -> bool:

@@ -55,6 +55,13 @@ class Prices:
     unit: str = ""  # of the price, as its column has it: EUR
 
     @property
+    def first(self) -> Steps:
+        """What jobs are held for: the price, or, where none is known, the carbon intensity."""
+        known = self.price or self.carbon
+        assert known is not None
+        return known
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What the files left open."""
         return tuple(dict.fromkeys(n for x in (self.price, self.carbon) if x for n in x.notes))

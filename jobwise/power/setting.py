@@ -39,7 +39,7 @@ class Power:
     def steps(self, origin: float, price: bool) -> np.ndarray:
         """Return the steps [K] of a simulation whose time 0 is `origin` (s since 1970): of the cap, and, with `price`, of the
         price; times in s. Raises InputError where it must be known when that was."""
-        price_of = self.prices.price if self.prices and price else None
+        price_of = self.prices.first if self.prices and price else None
         if not self.cap and price_of is None:
             return np.zeros(0, step_dtype)
         known = [x for x in (self.room, price_of) if x]

@@ -14,6 +14,8 @@ from jobwise import metrics
 from jobwise.compare import energy
 from jobwise.compare.answer import answer
 from jobwise.compare.comparison import BETTER, HEADS, LONGER, WORSE, Comparison, conventions, hours, several
+from jobwise.compare.shifting import HEADS as SHIFTING
+from jobwise.compare.shifting import Shifted
 from jobwise.errors import InputError
 from jobwise.power.energy import remarks
 from jobwise.report import page
@@ -36,6 +38,7 @@ def result(
     curve: str | Path | None = None,
     data: dict | None = None,
     everything: bool = False,
+    shifted: Sequence[Shifted] = (),
 ) -> Result:
     """Return the result of comparison `c`.
 
@@ -59,6 +62,8 @@ def result(
         More numbers, for JSON.
     everything : bool
         Show on a terminal what else there is: means as logged, windows, ranks.
+    shifted : sequence of Shifted
+        Policies that hold jobs for cheaper hours, beside nothing done, power-down alone and the oracle.
 
     Raises
     ------
@@ -73,13 +78,14 @@ def result(
     return Result(
         title=f"{c.workload.name}: what other schedulers would have done",
         head=c.compared + (f" Left out: {c.workload.left_out}." if c.workload.dropped else ""),
-        answer=said,
+        answer=[*said, *(x.sentence() for x in shifted)],
         cautions=[f"Note: {n}." for n in c.cautions],
-        tables=[Table(HEADS, c.rows(), left=1), *_energy(c), *(_more(c) if everything else [])],
+        tables=[Table(HEADS, c.rows(), left=1), *_energy(c), *_shifting(shifted), *(_more(c) if everything else [])],
         after=marks,
         notes=[*notes, *(remarks(c.records[0]) if c.spent else []), COLUMNS.format(c.policies[0]), *([RECORDED] if recorded(c.workload) else [])],
-        data=lambda: c.to_dict() | ({"other_way": other.to_dict()} if other else {}) | (data or {}),
-        sections=partial(_sections, c, other, said, ours, day, curve),
+        data=lambda: c.to_dict() | ({"other_way": other.to_dict()} if other else {}) | (data or {})
+        | ({"shifting": [x.to_dict() for x in shifted]} if shifted else {}),
+        sections=partial(_sections, c, other, said, ours, day, curve, shifted),
         steps=_steps(c) if ours is None else [*STEPS_OF_OURS, *([TRAIN.format(system)] if system else [])],
     )
 
@@ -159,6 +165,7 @@ def _sections(
     ours: int | None,
     day: float | None,
     curve: str | Path | None,
+    shifted: Sequence[Shifted],
     progress: Progress | None,
 ) -> list[Section]:
     from jobwise.report import figures
@@ -192,7 +199,7 @@ def _sections(
     charts = [partial(gantt, c.records[p], day, c.policies[p]) for p in shown]
     fold("A day on the machine", DAY.format(f"{day:g}" + f", {when}" * bool(when)), "which job ran where and when", *charts)
     if c.spent:
-        fold("Energy", energy.ENERGY + ".", "what each schedule costs, and when", partial(figures.power, c), tables=_energy(c))
+        fold("Energy", energy.ENERGY + ".", "what each schedule costs, and when", partial(figures.power, c), tables=[*_energy(c), *_shifting(shifted)])
     if curve is not None:
         fold("How it was learnt", LEARNT, "whether training had come to rest", partial(figures.learning, curve))
     fold("Other measures", "", "windows, ranks, replicas, mean waits, utilisation", tables=_measures(c, figures.colour))
@@ -263,6 +270,11 @@ def _energy(c: Comparison) -> list[Table]:
     what = energy.changed(c.whole[0])
     rows = [energy.row(n, c.whole[p], c.change_spent(p, what) if p else None) for p, n in enumerate(c.policies)]
     return [Table(energy.heads("scheduler", c.whole[0]), rows, "Energy")]
+
+
+def _shifting(shifted: Sequence[Shifted]) -> list[Table]:
+    """Policies that hold jobs for cheaper hours, each beside what it is measured against."""
+    return [Table(SHIFTING, x.rows(), f"{x.policy}: {'cost' if x.what == 'energy_cost' else 'kg of CO2'}") for x in shifted]
 
 
 def _measures(c: Comparison, colour: Callable[[int], str]) -> list[Table]:

@@ -113,6 +113,39 @@ def pencil(steps, begin, draw, length):
         i -= 1
 
 
+# ------------------------------------------------------------------ jobs that are held for cheaper hours
+
+WORTH = 0.02  # a later start is cheaper by this share at least
+
+
+@kernel
+def _cost(steps, i, begin, length):
+    """What 1 kW costs from `begin` (s), in step i or later, for `length` s."""
+    while i + 1 < len(steps) and steps[i + 1]["time"] <= begin:
+        i += 1
+    paid = steps[i]["paid"] + (begin - steps[i]["time"]) * steps[i]["price"] / 3600.0
+    while i + 1 < len(steps) and steps[i + 1]["time"] <= begin + length:
+        i += 1
+    return steps[i]["paid"] + (begin + length - steps[i]["time"]) * steps[i]["price"] / 3600.0 - paid
+
+
+@kernel
+def is_held(s, e, j, length, shift):
+    """Is job j, of `length` s, cheaper if it starts as a later step begins, no later than its user, and `shift` s, allow?"""
+    steps, step, now = s.steps[e], s.sims[e]["step"], s.sims[e]["now"]
+    last = s.jobs[e, j]["queued"] + min(shift, np.float64(s.jobs[e, j]["patience"]))
+    if step + 1 >= len(steps) or steps[step + 1]["time"] > last:
+        return False
+    here = _cost(steps, step, now, length)
+    enough = here - WORTH * abs(here)
+    k = step + 1
+    while k < len(steps) and steps[k]["time"] <= last:
+        if _cost(steps, k, steps[k]["time"], length) < enough:
+            return True
+        k += 1
+    return False
+
+
 # ------------------------------------------------------------------ nodes that go off
 
 

@@ -45,6 +45,7 @@ class Rule(NamedTuple):
     slack: float = np.inf  # of the promise
     quantum: float = 0.0  # s for which a first trial run is left alone (`pool/trials.py`); 0: there are none
     kept: float = 0.0  # share of the processors that starts leave to trial runs
+    shift: float = 0.0  # s that a job may be held for cheaper hours
 
 
 class Instant(NamedTuple):

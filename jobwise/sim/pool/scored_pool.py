@@ -47,7 +47,7 @@ from jobwise.sim.pool.items import (
     trial_dtype,
 )
 from jobwise.sim.pool.pool import put_running
-from jobwise.sim.power import may_draw
+from jobwise.sim.power import is_held, may_draw
 from jobwise.sim.rates import expected
 from jobwise.sim.state import ENTERED, LEFT, State
 
@@ -107,6 +107,18 @@ def _score(s, e, b, rule):
         _score_item(s, e, b, rule, i)
     if b.promise.memory[0]["on"]:
         _promised(s, e, b)
+    if rule.shift > 0.0:
+        _hold(s, e, b, rule)
+
+
+@kernel
+def _hold(s, e, b, rule):
+    """Hold the jobs that are cheaper later, but those that a guard or a deadline puts first."""
+    for i in range(b.count[ITEMS]):
+        x = b.item[i]
+        urgent = x["plain"] <= promise.URGENT if b.promise.memory[0]["on"] else x["score"] == -np.inf
+        if not urgent and is_held(s, e, x["row"], x["seen"], rule.shift):
+            x["score"] = np.inf
 
 
 @inlined
