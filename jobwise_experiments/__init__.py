@@ -14,8 +14,9 @@ STUDIES = {  # name: the module whose `study` runs it, the prose and the anchors
     "trial": "trial",
     "left-out": "left_out",
     "state-use": "state_use",
+    "power": "power",
 }
 PRESETS = ("smoke", "small", "paper")
 GENERATED = ("deeprm", "cush", "rl-taps", "telemetry")  # studies that need no logs
-ONE_SEED = ("quality", "promise", "left-out", "trial")  # studies in which a second seed would be a choice to make
+ONE_SEED = ("quality", "promise", "left-out", "trial", "power")  # studies in which a second seed would be a choice to make
 WHOLE = ("quality", "telemetry", "promise", "left-out")  # studies whose parts need each other

@@ -25,7 +25,7 @@ def reproduce(
     preset: Annotated[str, typer.Option("--preset", help="smoke, small or paper.")] = "small",
     seeds: Annotated[
         Optional[int],
-        typer.Option("--seeds", min=1, max=100, help="Default: 5; quality, promise, left-out: 1."),
+        typer.Option("--seeds", min=1, max=100, help="Default: 5; quality, promise, left-out, power: 1."),
     ] = None,
     executor: Executor = None,
     threads: Threads = 2,
@@ -40,7 +40,7 @@ def reproduce(
     Examples:
         jobwise reproduce deeprm --out study --preset smoke
     """
-    if study not in ("quality", "left-out"):
+    if study not in ("quality", "left-out", "power"):
         needs("learn", "torch", "gymnasium", "tensorboard")
     if study == "telemetry":
         needs("forecast", "pandas", "sklearn")

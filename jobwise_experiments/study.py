@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jobwise.workload import Workload
 
 HERE = Path(__file__).parent
-NOT_SHORT = ("promise", "trial")  # nothing is trained there
+NOT_SHORT = ("promise", "trial", "power")  # nothing is trained there
 
 
 class Study:

@@ -28,6 +28,7 @@ STUDIES = {  # name: (sections at least, tables at least, figures at least)
     "quality": (4, 3, 0),
     "left-out": (1, 1, 0),
     "state-use": (6, 5, 1),
+    "power": (4, 4, 0),
 }
 NO_LOGS = ("deeprm", "cush", "rl-taps", "telemetry")
 
@@ -55,7 +56,7 @@ def test_a_study_ends_with_its_report(name, preset, tmp_path, capsys):
     assert not any(
         "$" in x for svg in re.findall(r"<svg.*?</svg>", page, re.S) for x in re.findall(r"<text[^>]*>([^<]*)<", svg)
     )
-    assert name in ("promise", "trial") or sections_of("presets")[preset][0] in text
+    assert name in ("promise", "trial", "power") or sections_of("presets")[preset][0] in text
     assert "nan" not in re.sub(r"[a-z]*finan\w*|\w*nan[a-z]+", "", " ".join(re.findall(r"<td>([^<]*)</td>", page)))
     out = capsys.readouterr().out
     assert f"report: {tmp_path}" in out
