@@ -120,7 +120,7 @@ def compare(
 
 def _shifted(c: Comparison, policies: list, seed: int) -> list[Shifted]:
     """The policies that hold jobs for cheaper hours, each beside nothing done, power-down alone and the oracle."""
-    holding = [p for p in policies if p.shifts]
+    holding = [p for p in policies if getattr(p, "shift", 0.0) > 0]
     logs = [shake(c.workload, c.jitter_s, [seed, k]) for k in range(min(c.replicas, REPLAYS))] or [c.workload]
     done, total = 0, 4 * len(logs) * len(holding)
     with progress("for cheaper hours") as show:

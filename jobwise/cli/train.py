@@ -10,7 +10,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from jobwise.cli.groups import LogPart, Parallel, grouped
+from jobwise.cli.groups import LogPart, Parallel, Powered, grouped
 from jobwise.cli.options import LOG_HELP, Executor, Json, needs, open_log
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import complain, print_json, say
@@ -53,6 +53,7 @@ def train(
     out: Annotated[str, typer.Option("--out", "-o", help="Run folder to make, e.g. runs/mine.")],
     training: Training = Training(),
     part: LogPart = LogPart(),
+    power: Powered = Powered(),
     as_json: Json = False,
 ) -> None:
     """Learn a policy from a log, or from generated jobs. Of a log the first 70 % are learnt from; `evaluate` judges on the
@@ -64,6 +65,7 @@ def train(
     """
     made = _checked(system, log, out, part.whole)
     w = None if log is None else open_log(log, part.procs, part.jobs, part.load, made)
+    w = w if w is None else power.of(w)
     settings = configure(system, w, training.preset, training.variant)
     own = _toml(training.config)
     for key in ("learner", "encoding"):  # tables add to the system's

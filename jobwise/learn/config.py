@@ -27,6 +27,7 @@ class Config(Collecting):
     backfill: str = ""
     fill: str = ""
     trials: bool = False  # waiting jobs run in idle processors; the agent chooses which (`act` pick)
+    waits: bool = False  # the agent may choose nobody, to wait for a cheaper hour (`act` pick; a log with prices)
     network: Literal["perjob", "rows", "levels", "mlp"] = "perjob"
     hidden: list[int] = [32, 16, 8]
     reward: str = "bounded_slowdown"
@@ -70,7 +71,7 @@ class Config(Collecting):
     @property
     def acts(self) -> WindowSettings:
         """How choices are carried out. Raises InputError for settings that do not go together."""
-        return WindowSettings(self.act, self.backfill, self.fill, tries=self.trials)
+        return WindowSettings(self.act, self.backfill, self.fill, tries=self.trials, waits=self.waits)
 
     def network_spec(self, encoder: Encoder) -> dict:
         """{"kind", "sizes"} of the actor."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from jobwise.metrics import workflows
 from jobwise.record import Record
 from jobwise.workload import Workload
 from jobwise.workloads.streams import arrivals, flows_of
+from jobwise.worlds.rewards import terms
 from jobwise.worlds.window.episodes import Episodes
 
 OF_FLOWS = ("flow-work", "flow-sjf", "flow-bound", "flow-path", "rank", "sjf", "fcfs")  # rules for streams
@@ -49,8 +51,22 @@ def of_log(config: Config, log: Workload) -> Ground:
     pieces = windows(judged, size, config.validation_windows, config.shake_s, config.seed)
     overlap = max(sum(map(len, pieces)) / len(judged), 1.0)
     episodes = Episodes([train], config.jobs, loads=tuple(config.loads), shake_s=config.shake_s)
-    act = config.acts
-    return Ground(episodes, pieces, known, rules(act), overlap=overlap)
+    measure = partial(slowdowns_and_costs, dict((name, weight) for weight, name in terms(config.reward)))
+    return Ground(episodes, pieces, known, rules(config.acts), measure if config.waits else slowdowns, overlap)
+
+
+def slowdowns_and_costs(weights: dict[str, float], records: Sequence[Record]) -> np.ndarray:
+    """[W] mean bounded slowdowns and what energy costs against the mean price, by the weights of the reward."""
+    slow, paid = weights.get("bounded_slowdown", 0.0), weights.get("energy_cost", 0.0)
+    return np.array([slow * x + paid * _price_paid(r) for x, r in zip(slowdowns(records), records, strict=True)])
+
+
+def _price_paid(r: Record) -> float:
+    """The mean price of the energy of a record's jobs, as a part of the mean price of the time."""
+    steps, adds = r.cluster.power.prices.first, r.workload.columns["adds"]
+    begin, end = r.workload.origin + r.jobs["start"], r.workload.origin + r.jobs["end"]
+    mean = float(steps.until(steps.time[-1:])[0] / (steps.time[-1] - steps.time[0]))
+    return float((adds * (steps.until(end) - steps.until(begin))).sum() / max((adds * (end - begin)).sum() * mean, 1e-12))
 
 
 def flow_slowdowns(records: Sequence[Record]) -> np.ndarray:

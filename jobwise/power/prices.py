@@ -183,4 +183,4 @@ def write_prices(path: str, begin: float, price: np.ndarray, carbon: np.ndarray)
     with open(path, "w", newline="") as file:
         file.write("time,price,carbon\n")
         for k, (p, c) in enumerate(zip(price, carbon, strict=True)):
-            file.write(f"{(first + timedelta(hours=k)).strftime('%Y-%m-%dT%H:%MZ')},{p:.4f},{c:.1f}\n")
+            file.write(f"{(first + timedelta(hours=k)).strftime('%Y-%m-%dT%H:%MZ')},{p:.5f},{c:.1f}\n")

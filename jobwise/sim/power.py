@@ -119,7 +119,7 @@ WORTH = 0.02  # a later start is cheaper by this share at least
 
 
 @kernel
-def _cost(steps, i, begin, length):
+def cost_of(steps, i, begin, length):
     """What 1 kW costs from `begin` (s), in step i or later, for `length` s."""
     while i + 1 < len(steps) and steps[i + 1]["time"] <= begin:
         i += 1
@@ -136,11 +136,11 @@ def is_held(s, e, j, length, shift):
     last = s.jobs[e, j]["queued"] + min(shift, np.float64(s.jobs[e, j]["patience"]))
     if step + 1 >= len(steps) or steps[step + 1]["time"] > last:
         return False
-    here = _cost(steps, step, now, length)
+    here = cost_of(steps, step, now, length)
     enough = here - WORTH * abs(here)
     k = step + 1
     while k < len(steps) and steps[k]["time"] <= last:
-        if _cost(steps, k, steps[k]["time"], length) < enough:
+        if cost_of(steps, k, steps[k]["time"], length) < enough:
             return True
         k += 1
     return False

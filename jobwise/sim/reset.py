@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jobwise.cluster import Cluster, outage_dtype
+from jobwise.cluster import Cluster, outage_dtype, step_dtype
 from jobwise.compiled import inlined, kernel
 from jobwise.decision import View
 from jobwise.jobs import FUTURE, QUEUED, RUNNING, job_dtype, truth_dtype
@@ -82,6 +82,7 @@ plan_dtype = np.dtype(
         ("first", "i8"),  # row of `jobs` to begin with; -1: rows and submits are given one by one
         ("factor", "f8"),  # submits are divided by it
         ("graph", "i1"),  # it is a whole log, whose jobs wait for others
+        ("origin", "f8"),  # s since 1970, of time 0
     ],
     align=True,
 )
@@ -96,6 +97,7 @@ class EpisodePlan(NamedTuple):
     row: np.ndarray  # [E, J] rows of `jobs`, where they are given
     submit: np.ndarray  # [E, J] s, ascending from 0, where they are given
     next: np.ndarray  # [E] of plan_dtype
+    steps: np.ndarray  # [K] of step_dtype, in s since 1970: prices; K = 0: there are none
 
 
 NO_PLAN = EpisodePlan(
@@ -105,7 +107,25 @@ NO_PLAN = EpisodePlan(
     np.zeros((1, 1), np.int32),
     np.zeros((1, 1)),
     np.zeros(1, plan_dtype),
+    np.zeros(0, step_dtype),
 )
+
+
+@kernel
+def _steps(s, e, steps, origin):
+    """The prices of simulation e are those from `origin` (s since 1970) on."""
+    k, first = 0, 0
+    while first + 1 < len(steps) and steps[first + 1]["time"] <= origin:
+        first += 1
+    for i in range(first, len(steps) if s.steps.shape[1] > 0 else 0):
+        x, y = s.steps[e, k], steps[i]
+        x["time"], x["cap"], x["load"], x["price"] = max(y["time"] - origin, 0.0), y["cap"], 0, y["price"]
+        x["paid"] = s.steps[e, k - 1]["paid"] + (x["time"] - s.steps[e, k - 1]["time"]) * s.steps[e, k - 1]["price"] / 3600.0 if k else 0.0
+        k += 1
+    while k < s.steps.shape[1]:
+        s.steps[e, k]["time"] = np.inf
+        k += 1
+    s.sims[e]["step"] = 0
 
 
 @inlined
@@ -124,6 +144,7 @@ def refill(s, e, plans, k):
     for i in range(last):
         s.slices[e, i]["next"] = i + 1
     s.slices[e, last]["next"], sim["slice"] = -1, 0
+    _steps(s, e, plans.steps, plan["origin"])
     first, factor, at = plan["first"], plan["factor"], 0
     for i in range(plan["jobs"]):
         row = first + i if first >= 0 else np.int64(plans.row[k, i])
@@ -136,7 +157,7 @@ def refill(s, e, plans, k):
         job["user"], job["group"], job["app"] = new["user"], new["group"], new["app"]
         job["queue"], job["partition"], job["memory"], job["chunks"] = new["queue"], new["partition"], new["memory"], 0
         job["ran"], job["held"], job["unmet"], job["restarts"], job["status"] = 0.0, -1, 0, 0, 0
-        job["restartable"] = new["restartable"]
+        job["restartable"], job["draw"], job["patience"] = new["restartable"], new["draw"], new["patience"]
         truth["runtime"], truth["fails"], truth["children"], truth["heap"] = known["runtime"], known["fails"], 0, -1
         if plan["graph"]:
             job["unmet"], job["flow"], job["rank"], job["level"] = new["unmet"], new["flow"], new["rank"], new["level"]

@@ -306,24 +306,30 @@ OF_POWER: Fields = dict.fromkeys(("step", "stepped", "least", "suspend", "boot",
 OF_JOBS: Fields = dict.fromkeys(("patience", "draw"))
 OF_WINDOWS: Fields = dict.fromkeys(("trials", "held", "trying"))
 OF_REWARDS: Fields = dict.fromkeys(("shares", "dear_waits", "price"))
+OF_PRICES: Fields = dict.fromkeys(("waits", "price", "cheapest", "soon"))
+OF_COST: Fields = dict.fromkeys(("paid", "par"))
+OF_ITEMS: Fields = dict.fromkeys(("draw", "gain"))
 NEWER: dict[str, list[Fields]] = {
     "state_sims": [OF_POWER, OF_POWER | OF_TRIALS, OF_POWER | OF_TRIALS | dict.fromkeys(("before", "acted", "acting"))],
     "state_jobs": [OF_JOBS],
     "state_nodes": [{"since": None}],
     "state_slices": [{"more": None}],
     "choices_moment": [
-        OF_WINDOWS,
-        OF_WINDOWS | {"more_free": None, "more_total": (2,), "more_extra": (2,)},
-        OF_WINDOWS | dict.fromkeys(("more_free", "more_total", "more_extra")),
+        OF_PRICES,
+        OF_PRICES | OF_WINDOWS,
+        OF_PRICES | OF_WINDOWS | {"more_free": None, "more_total": (2,), "more_extra": (2,)},
+        OF_PRICES | OF_WINDOWS | dict.fromkeys(("more_free", "more_total", "more_extra")),
     ],
     "choices_queue": [
-        {"began": None},
-        {"began": None, "more": (2,)},
-        {"began": None, "more": None},
-        dict.fromkeys(("began", "more", "queue", "partition")),
+        OF_ITEMS,
+        OF_ITEMS | {"began": None},
+        OF_ITEMS | {"began": None, "more": (2,)},
+        OF_ITEMS | {"began": None, "more": None},
+        OF_ITEMS | dict.fromkeys(("began", "more", "queue", "partition")),
     ],
-    "choices_interval": [OF_REWARDS],
-    "choices_report": [OF_REWARDS],
+    "choices_interval": [OF_COST, OF_COST | OF_REWARDS],
+    "choices_report": [OF_COST, OF_COST | OF_REWARDS],
+    "plan_next": [{"origin": None}],
 }
 
 

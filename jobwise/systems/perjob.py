@@ -20,3 +20,10 @@ def configure(log: Workload, preset: str) -> Config:
     validations = {"smoke": 3, "small": 20, "paper": 50}[preset]
     learner = LEARNER | ({"steps": 32} if preset == "smoke" else {})
     return Config(system="perjob", choices=budget, simulations=size, jobs=jobs, learner=learner, validations=validations)
+
+
+def configure_shift(log: Workload, preset: str) -> Config:
+    """The same, which sees prices, and may choose nobody to wait for a cheaper hour. It imitates a rule first, which never
+    waits: from a network that knows nothing, half of all choices would be to wait."""
+    reward, warm = "bounded_slowdown + 200 energy_cost", {"smoke": 5, "small": 20, "paper": 20}[preset]
+    return configure(log, preset).changed(system="shift", encoder="priced", waits=True, reward=reward, warm=warm)

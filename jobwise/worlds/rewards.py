@@ -67,6 +67,12 @@ def cost(z: np.ndarray) -> np.ndarray:
     return -z["dear_waits"] / 3600.0 / np.maximum(z["jobs"] * z["price"], 1e-12)
 
 
+def energy_cost(z: np.ndarray) -> np.ndarray:
+    """Minus what the energy of the jobs that started costs, against the mean price, / jobs. An episode's sum is minus the mean
+    price that was paid, as a part of the mean one; where prices are carbon intensities it is that of CO2."""
+    return -z["paid"] / np.maximum(z["jobs"] * z["par"], 1e-12)
+
+
 REWARDS: dict[str, Reward] = {
     "bounded_slowdown": bounded_slowdown,
     "bounded_slowdown_end": bounded_slowdown_end,
@@ -78,6 +84,7 @@ REWARDS: dict[str, Reward] = {
     "bounded_wait": bounded_wait,
     "utilisation": utilisation,
     "cost": cost,
+    "energy_cost": energy_cost,
 }
 OF_RESOURCE = "utilisation:"  # and the name of a resource of the machine
 

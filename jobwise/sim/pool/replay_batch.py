@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jobwise.cluster import step_dtype
 from jobwise.compiled import kernel
 from jobwise.sim.lists.list_pass import Rule
 from jobwise.sim.measures import bounded
@@ -41,6 +42,7 @@ def prepare(windows: Sequence[Tables]) -> Trials:
         np.zeros((1, 1), np.int32),
         np.zeros((1, 1)),
         np.zeros(W, plan_dtype),
+        np.zeros(0, step_dtype),
     )
     runs, key, user, of = [], np.zeros((W, J), np.int32), np.zeros((W, J), np.int32), np.zeros(J, np.int32)
     first = 0
@@ -50,7 +52,7 @@ def prepare(windows: Sequence[Tables]) -> Trials:
         places, own = np.unique(np.append(group[:, [USER, KEY]].ravel(), 0), return_inverse=True)
         runs.append(memory.run[places])
         user[k, : len(w)], key[k, : len(w)] = own[:-1].reshape(-1, 2).T
-        plan.next[k] = (len(w), w.cluster.processors, w.offset, first, 1.0, 0)
+        plan.next[k] = (len(w), w.cluster.processors, w.offset, first, 1.0, 0, 0.0)
         first += len(w)
     begin = np.concatenate([[0], np.cumsum([len(x) for x in runs])])
     return Trials(plan, np.concatenate(runs), begin, key, user)

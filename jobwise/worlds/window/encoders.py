@@ -18,7 +18,7 @@ from jobwise.worlds.window.encoder import Encoder
 from jobwise.worlds.window.mars import mars
 
 SEVERAL = ("sem", "mars")  # those that see all resources of a machine of several
-MAKERS = {"rls": perjob.rls, "perjob": perjob.rich, "sem": sem.sem, "dras": sem.dras, "mars": mars}
+MAKERS = {"rls": perjob.rls, "perjob": perjob.rich, "priced": perjob.priced, "sem": sem.sem, "dras": sem.dras, "mars": mars}
 
 
 def make(name: str, cluster: Cluster, jobs: np.ndarray | None = None, window: int | None = None, **settings) -> Encoder:
@@ -52,7 +52,7 @@ def load(metadata: dict, cluster: Cluster) -> Encoder:
         raise InputError(f"{what} is version {encoder.version} here; the policy was trained with version {metadata['version']}")
     if list(encoder.shape) != list(metadata["shape"]):
         raise InputError(f"{what} gives {list(encoder.shape)} here; the policy was trained with {metadata['shape']}")
-    if encoder.name not in ("rls", "mars"):  # the others' numbers follow from the settings and the machine
+    if encoder.name not in ("rls", "mars", "priced"):  # the others' numbers follow from the settings and the machine
         return encoder
     scale = np.asarray(metadata["scale"], float)
     if scale.shape != (len(encoder.scale),) or not np.isfinite(scale).all():

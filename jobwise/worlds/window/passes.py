@@ -13,7 +13,7 @@ from jobwise.sim.kernel import OVER, advance
 from jobwise.sim.lists import easy, ranked
 from jobwise.sim.reset import NO_PLAN, refill
 from jobwise.sim.state import ENTERED, HEAP, LEFT, State
-from jobwise.worlds.window import prices, several
+from jobwise.worlds.window import prices, several, waiting
 from jobwise.worlds.window.queue import begin_trial, end_of, enter, reachable, running, start_item, take_back, trial_ended
 from jobwise.worlds.window.tables import (
     BEHIND,
@@ -44,6 +44,8 @@ def _shown(s, e, c, k):
     m["free"] = s.nodes[e, 0]["free"][0] if m["phase"] == TRYING else reachable(s, e, c)
     for r in range(1, c.amount.shape[1]):
         m["more_free"][r - 1] = s.nodes[e, 0]["free"][r]
+    if s.steps.shape[1] > 0 and k > 0:
+        waiting.priced(s, e, c, k)
 
 
 @inlined
@@ -57,7 +59,7 @@ def _show_queue(s, e, c):
         k = min(m["queued"], W)
         for i in range(k):
             slots[i] = i
-    _shown(s, e, c, k)
+    _shown(s, e, c, waiting.offer(s, e, c, k))
 
 
 @inlined
@@ -71,6 +73,7 @@ def _show_behind(s, e, c):
             k += 1
             if k == W:
                 break
+    k = waiting.offer(s, e, c, k)
     _shown(s, e, c, k)
     return k
 
@@ -112,7 +115,7 @@ def _head(s, e, c):
     elif easy.overdue(now, c.queue[e, 0]["submit"], m["guard"]):
         i = 0
     elif not m["sticky"]:
-        if m["queued"] == 1:
+        if m["queued"] == 1 and not m["waits"]:
             i = 0
         fits, limit = False, m["queued"] if m["fill"] == MIXED else min(m["queued"], c.slots.shape[1])
         for k in range(limit):
@@ -235,7 +238,7 @@ def _pick(s, e, c, slot):
     if z["first"]:
         z["first"] = 0.0
     else:
-        z["seconds"] = z["waited"] = z["slowed"] = z["late_bounds"] = z["ideal_seconds"] = z["dear_waits"] = 0.0
+        z["seconds"] = z["waited"] = z["slowed"] = z["late_bounds"] = z["ideal_seconds"] = z["dear_waits"] = z["paid"] = 0.0
     z["picked_wait"], z["longest_wait"] = sim["now"] - x["submit"], sim["now"] - c.queue[e, 0]["submit"]
     z["picked_size"], z["size"], z["ideal"] = n, capacity, z["present"]
     fits = several.fits(s, e, c, x, free)
@@ -244,6 +247,9 @@ def _pick(s, e, c, slot):
         several.shares(s, e, c, x, fits)
     if m["phase"] == TRYING:
         begin_trial(s, e, c, i)
+        return NOBODY
+    if i == m["queued"]:  # nobody: the pass is over
+        m["phase"] = PASSED
         return NOBODY
     if m["phase"] == BEHIND:
         _beside(s, e, c, i)
@@ -260,7 +266,7 @@ def _clear(s, e, c):
     m["phase"], m["head"], m["queued"], m["count"] = PASSED, -1, 0, 0
     m["held"] = m["trying"] = 0
     z["seconds"] = z["waited"] = z["slowed"] = z["late_bounds"] = z["ideal_seconds"] = z["ideal"] = 0.0
-    z["dear_waits"], z["price"] = 0.0, prices.mean(s, e)
+    z["dear_waits"], z["price"], z["paid"], z["par"] = 0.0, prices.mean(s, e), 0.0, waiting.par(s, e)
     z["total"] = z["started"] = z["longest"] = z["all_waited"] = z["over"] = 0.0
     z["inverse"], z["present"], z["first"] = 0.0, 0.0, 1.0
     z["jobs"], z["size"] = s.sims[e]["jobs"], s.nodes[e, 0]["capacity"][0]
@@ -309,7 +315,7 @@ def _report(c, e):
     r["picked_wait"], r["longest_wait"], r["picked_size"] = z["picked_wait"], z["longest_wait"], z["picked_size"]
     r["size"], r["jobs"], r["total"], r["started"] = z["size"], z["jobs"], z["total"], z["started"]
     r["longest"], r["all_waited"], r["over"] = z["longest"], z["all_waited"], z["over"]
-    r["dear_waits"], r["price"] = z["dear_waits"], z["price"]
+    r["dear_waits"], r["price"], r["paid"], r["par"] = z["dear_waits"], z["price"], z["paid"], z["par"]
     if c.amount.shape[1] > 1:
         for k in range(c.amount.shape[1]):
             r["shares"][k] = z["shares"][k]

@@ -36,6 +36,9 @@ RICH = (
 )
 
 
+PRICED = (*RICH, "price", "cheapest", "soon", "draw", "gain", "nobody")
+
+
 TIME = ("wait", "log_wait", "waited_part", "wait_rank")  # what features are about: the jobs' waits,
 RUNNING = ("fits", "share_of_free", "free", "running", "behind", "ends_in_time")  # what runs; all else: the jobs that wait
 
@@ -61,6 +64,15 @@ def rich(cluster: Cluster, jobs: np.ndarray | None = None, window: int = 128) ->
     """Logarithms of walltime (s / 15 e-folds), processors, area (machine-hours), wait; the job against what is free and
     against the mean of the window; the queue, the machine, and the reservation it would start behind."""
     return Encoder("perjob", 1, window, (window, len(RICH)), encode_rich, features=RICH, groups=about(RICH))
+
+
+def priced(cluster: Cluster, jobs: np.ndarray | None = None, window: int = 128) -> Encoder:
+    """`perjob`, and what energy costs: the price now, the lowest of the next day and when it is; what each job draws against the
+    mean of the log, a processor, and would save; whether a slot stands for nobody."""
+    each = 1.0 if jobs is None else float(np.mean(jobs["draw"] / np.maximum(jobs["request"][:, 0], 1))) / 1e3
+    more = columns({"price": [len(RICH) + k for k in range(5)]})
+    scale, groups = (max(each, 1e-9),), about(RICH) | more
+    return Encoder("priced", 1, window, (window, len(PRICED)), encode_priced, features=PRICED, scale=scale, groups=groups)
 
 
 @inlined
@@ -162,6 +174,29 @@ def encode_rich(running, moment, queue, slots, scale, work, out, first, last):
             x[12] = x[0] - mean_r / count
             x[13] = x[3] - mean_a / count
             x[14] = x[4] - mean_w / count
+
+
+@kernel
+def encode_priced(running, moment, queue, slots, scale, work, out, first, last):
+    """The 15 features of `encode_rich`, and of the price p of a kWh, with m its mean over the next day:
+
+        15  p / m - 1                                        18  W a processor / the mean of the log - 1
+        16  its lowest of that day / m - 1                   19  the part of the job's cost that it would save then
+        17  days until then                                  20  1 where the slot stands for nobody, else 0
+
+    18 is at most 4. Parameters: see `Encoder`.
+    """
+    encode_rich(running, moment, queue, slots, scale, work, out, first, last)
+    for e in range(first, last):
+        m = moment[e]
+        for i in range(m["count"]):
+            job, x = queue[e, slots[e, i]], out[e, i]
+            x[15] = min(max(m["price"] - 1.0, -4.0), 4.0)
+            x[16] = min(max(m["cheapest"] - 1.0, -4.0), 4.0)
+            x[17] = m["soon"]
+            x[18] = min(job["draw"] / max(np.float64(job["size"]), 1.0) / scale[0] - 1.0, 4.0)
+            x[19] = min(max(job["gain"], -4.0), 4.0)
+            x[20] = 1.0 if job["row"] < 0 else 0.0
 
 
 @kernel

@@ -58,6 +58,11 @@ class WindowPolicy(NeuralPolicy):
         return self.world.tries
 
     @property
+    def shifts(self) -> bool:
+        """Return whether it may choose nobody, to wait for a cheaper hour."""
+        return self.world.waits
+
+    @property
     def window(self) -> int:
         """Jobs the network sees at once."""
         return int(self.metadata["window"])
@@ -143,7 +148,8 @@ class WindowPolicy(NeuralPolicy):
 
     def save(self, path: str | Path) -> None:
         """Write the policy file, whole or not at all."""
-        act = taken(self.world, ("mode", "backfill", "fill", *(["tries"] if self.world.tries else [])))
+        own = [name for name in ("tries", "waits") if getattr(self.world, name)]
+        act = taken(self.world, ("mode", "backfill", "fill", *own))
         network = {k: v for k, v in self.forward.spec.items() if k in ("kind", "sizes", "features")}
         meta = {
             "encoder": self.metadata,

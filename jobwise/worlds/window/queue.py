@@ -11,7 +11,7 @@ from jobwise.sim.lists import ranked
 from jobwise.sim.measures import bounded
 from jobwise.sim.rates import expected
 from jobwise.sim.trial_runs import start_trial, trial_shown
-from jobwise.worlds.window import prices
+from jobwise.worlds.window import prices, waiting
 from jobwise.worlds.window.tables import WORDS
 
 
@@ -31,6 +31,7 @@ def enter(s, e, c, j):
     x["user"], x["group"], x["app"], x["memory"] = job["user"], job["group"], job["app"], job["memory"]
     x["est"], x["flow"], x["rank"] = expected(job), job["flow"], job["rank"]
     x["queue"], x["partition"], x["began"] = job["queue"], job["partition"], np.nan
+    x["draw"] = job["draw"] * 1e-3
     for r in range(1, c.amount.shape[1]):
         x["more"][r - 1] = job["request"][r]
     m["queued"] += 1
@@ -87,6 +88,7 @@ def started(s, e, c, j, wait):
     z["all_waited"] += wait
     z["dear_waits"] += wait * prices.listed(max(s.jobs[e, j]["walltime"], 1.0), n, s.jobs[e, j]["memory"])
     z["started"] += 1.0
+    z["paid"] += waiting.paid(s, e, j)
 
 
 # ------------------------------------------------------------------ trial runs

@@ -20,6 +20,8 @@ def _first(s, c, code, actions):
         actions[e] = 0
         for i in range(m["count"]):
             x = c.queue[e, c.slots[e, i]]
+            if x["row"] < 0:  # the slot of nobody
+                continue
             if code == Order.RANDOM:
                 value = uniform(sim["seed"], m["now"], x["row"])
             else:

@@ -27,7 +27,8 @@ class WindowSettings:
     `commit` (RLScheduler): the same, after every single event, and nobody (or its greedy rule) backfills. `fill`: where more
     jobs wait than the window holds it shows the `oldest`, or a `mixed` one: in turn the oldest, the shortest, the smallest.
     `guard`: s of waiting after which a job goes first, unasked. `tries`: in what a pass leaves idle, jobs are chosen that run
-    there until a start needs their processors (`sim/pool/trials.py`); on a cluster in use there are none.
+    there until a start needs their processors (`sim/pool/trials.py`); on a cluster in use there are none. `waits`: nobody may be
+    chosen, to wait for a cheaper hour (`waiting.py`); a job that has waited for the guard, a day by default, goes first.
     """
 
     mode: str = "pick"
@@ -35,6 +36,7 @@ class WindowSettings:
     fill: str = ""
     guard: float = inf
     tries: bool = False
+    waits: bool = False
 
     def __post_init__(self):
         if self.mode not in ACTS:
@@ -48,6 +50,10 @@ class WindowSettings:
             raise unknown("fill", self.fill, tables.FILLS)
         if not self.guard > 0:
             raise InputError(f"the guard is {self.guard} s; it must be more than 0")
+        if self.waits and (self.mode != "pick" or self.tries):
+            raise InputError("waiting for cheaper hours is for agents that act by 'pick', without trial runs")
+        if self.waits and self.guard == inf:
+            object.__setattr__(self, "guard", 86_400.0)
         if self.tries and self.mode != "pick":
             raise InputError(f"trial runs are for agents that act by 'pick', not by {self.mode!r}")
 
@@ -60,5 +66,5 @@ class WindowSettings:
         """Memory for the choices of `state`."""
         sticky, _, rules = ACTS[self.mode]
         settings: dict[str, Any] = {"sticky": sticky, "backfill": rules[self.backfill], "fill": self.fill, "guard": self.guard}
-        settings["trials"] = self.tries
+        settings |= {"trials": self.tries, "waits": self.waits}
         return tables.allocate(state, window, bound=bound_s, **settings)

@@ -11,6 +11,7 @@ SPEC = WorldSpec(
     kinds={"": "from_file"},
     systems=(
         SystemSpec("perjob", "jobwise.systems.perjob:configure"),
+        SystemSpec("shift", "jobwise.systems.perjob:configure_shift"),
         SystemSpec("sem", "jobwise.systems.sem:configure_sem", "Li, Fan, Papka, Lan"),
         SystemSpec("sem+", "jobwise.systems.sem:our_sem"),
         SystemSpec("dras", "jobwise.systems.sem:configure_dras", "Fan et al., IPDPS'21"),

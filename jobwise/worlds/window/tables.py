@@ -60,6 +60,10 @@ moment_dtype = np.dtype(  # what an encoder may see of it: all that a scheduler 
         ("trials", "i1"),  # waiting jobs run in idle processors (`pool/trials.py`)
         ("held", "i8"),  # processors of trial runs, which are free to starts
         ("trying", "i8"),  # trial runs
+        ("waits", "i1"),  # nobody may be chosen (`waiting.py`)
+        ("price", "f8"),  # of a kWh now, against the mean of the next day
+        ("cheapest", "f8"),  # the lowest of that day, against the same
+        ("soon", "f8"),  # days until then
     ],
     align=True,
 )
@@ -79,6 +83,8 @@ item_dtype = np.dtype(  # a queued job as the pass and the encoders need it, sid
         ("partition", "i4"),
         ("more", "i4", (MORE,)),  # units of the resources besides the first
         ("began", "f8"),  # s, its trial run; NaN: it runs in none
+        ("draw", "f8"),  # W that it adds, as is assumed
+        ("gain", "f8"),  # part of its cost that it would save at its cheapest begin of the next day
     ],
     align=True,
 )
@@ -124,6 +130,8 @@ interval_dtype = np.dtype(
         ("shares", "f8", (1 + MORE,)),  # of each resource of a machine of several: occupied after the choice
         ("dear_waits", "f8"),  # waits (s) x prices of the jobs that started
         ("price", "f8"),  # mean price of a job of the episode
+        ("paid", "f8"),  # what the energy costs of the jobs that started
+        ("par", "f8"),  # what that of a job costs at the mean price, in the mean
     ],
     align=True,
 )
@@ -155,13 +163,14 @@ def allocate(
     guard: float = np.inf,
     bound: float = 86400.0,
     trials: bool = False,
+    waits: bool = False,
 ) -> Choices:
     """Memory for the simulations of `s`, to be begun with `ask(…, BEGIN)`."""
     E, J = s.jobs.shape
     one = ranked.build(min(J, int(s.nodes["capacity"].max())))
     moment = np.zeros(E, moment_dtype)
     moment["sticky"], moment["backfill"], moment["fill"] = sticky, BACKFILLS.index(backfill), FILLS.index(fill)
-    moment["guard"], moment["bound"], moment["trials"] = guard, bound, trials
+    moment["guard"], moment["bound"], moment["trials"], moment["waits"] = guard, bound, trials, waits
     running = ranked.Blocks(*(np.repeat(a[None], E, axis=0) for a in one))
     R = s.jobs["request"].shape[2]
     if R > 1 + MORE:
@@ -170,6 +179,7 @@ def allocate(
         raise InputError(f"trial runs are for machines of processors alone, not of {R} resources")
     node, amount = np.zeros(int(R > 1), np.int32), np.zeros((E, R), np.int64)
     interval, key = np.zeros(E, interval_dtype), np.zeros((E, J if fill == "mixed" and window < J else 1))
+    J += waits  # behind the queue there is room for nobody
     queue = np.zeros((E, J), item_dtype)
     mask = np.zeros((E, window), np.int8)
     mask[:, 0] = 1

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from jobwise.cluster import pool
+from jobwise.cluster import pool, step_dtype
 from jobwise.decision import Decision, Reserve, Start, View
 from jobwise.errors import InputError
 from jobwise.jobs import RUNNING
@@ -125,16 +125,21 @@ class WindowWorld(Windows):
     def __init__(self, count: int, episodes: Episodes, act: WindowSettings, window: int, bound_s: float = 86400.0):
         self.episodes, logs, longest = episodes, episodes.logs, episodes.longest
         machine = pool(episodes.processors) if logs[0].cluster.is_pool else logs[0].cluster
-        state = allocate([_rows(logs, longest)] * count, machine, single_events=act.single_events)
+        state = allocate([_rows(logs, longest)] * count, replace(machine, power=None), single_events=act.single_events)
+        steps = _prices(logs)
+        if act.waits and not len(steps):
+            raise InputError(f"{logs[0].name}: no prices are known, for which jobs could be held")
+        state = state._replace(steps=np.zeros((count, len(steps)), step_dtype))
         super().__init__(act, state, window, bound_s, STARTED)
         self.done, self._asked, self._begun = np.zeros(count, np.int8), np.full(count, REFILL), np.zeros(count, np.int8)
         self.steps_in_stream = episodes.jobs if episodes.stream else None
         jobs, truth, child = np.concatenate([w.jobs for w in logs]), *_graphs(logs)
         room = np.zeros((count, longest), np.int32), np.zeros((count, longest))
-        self._plan = EpisodePlan(jobs, truth, child, *room, np.zeros(count, plan_dtype))
+        self._plan = EpisodePlan(jobs, truth, child, *room, np.zeros(count, plan_dtype), steps)
         self._base = [0, *np.cumsum([len(w) for w in logs]).tolist()]
         self._processors = [w.cluster.processors for w in logs]
         self._offset = np.concatenate([w.offset + w.jobs["submit"] for w in logs])
+        self._origin = np.concatenate([np.nan_to_num(w.origin) + w.jobs["submit"] for w in logs])
         self._slot = np.arange(window)
 
     @property
@@ -161,7 +166,7 @@ class WindowWorld(Windows):
             rows, p.submit[e, :count] = self.episodes.shaken(w, first, count, factor, rng)
             p.row[e, :count] = rows + begin
         place = -1 if self.episodes.shake_s else begin + first
-        p.next[e] = (count, self._processors[log], self._offset[begin + first], place, factor, len(w.edges) > 0)
+        p.next[e] = (count, self._processors[log], self._offset[begin + first], place, factor, len(w.edges) > 0, self._origin[begin + first])
 
     def _begin(self, e: int, rng: np.random.Generator) -> None:
         """Begin the planned episode of simulation e, or the first after it that has a choice to make; plan another."""
@@ -212,7 +217,19 @@ class WindowWorld(Windows):
             tables |= {"state_slices": s.slices}
         tables |= {f"running_{k}": v for k, v in c.running._asdict().items()}
         tables |= taken(p, ("row", "submit", "next"), "plan_") | {"child": s.child}
+        if s.steps.shape[1]:
+            tables |= {"state_steps": s.steps}
         return tables | {"work": self._work, "over": self.done}
+
+
+def _prices(logs: Sequence[Workload]) -> np.ndarray:
+    """[K] the prices of the machine of the logs, in s since 1970; empty where they are not known. Raises InputError for caps."""
+    power = logs[0].cluster.power
+    if power is None:
+        return np.zeros(0, step_dtype)
+    if power.cap is not None:
+        raise InputError(f"{logs[0].name}: this environment knows of no cap on power")
+    return power.steps(0.0, True)
 
 
 def _rows(logs: Sequence[Workload], count: int) -> Workload:
