@@ -3,6 +3,7 @@
 import gzip
 import re
 import runpy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -225,7 +226,7 @@ def place(tmp_path_factory):
     from jobwise.workloads.workflows import workflow
 
     folder = tmp_path_factory.mktemp("place")
-    w = jw.lublin(jobs=1200, procs=64, load=1.0, seed=3, estimates="users", users=12)
+    w = replace(jw.lublin(jobs=1200, procs=64, load=1.0, seed=3, estimates="users", users=12), origin=8e8)
     for name in ("log.swf.gz", "LOG", Path(LOGS["sdsc-sp2"]).name):
         write_swf(w, folder / f"{name}.swf" if name == "LOG" else folder / name)
     (folder / "LOG.swf").rename(folder / "LOG")
@@ -239,6 +240,11 @@ def place(tmp_path_factory):
     failed = [f"{300 * t},node{t % 2}" for t in range(15, 400, 25)]
     (folder / "failures.csv").write_text("\n".join(["time,node", *failed]) + "\n")
     write_site(folder / "site", jobs=300)
+    from jobwise.power.prices import write_prices
+    from jobwise.power.table import EXAMPLE
+
+    (folder / "table.toml").write_text(EXAMPLE)
+    write_prices(str(folder / "prices.csv"), 8e8 - 8e8 % 3600, 0.1 + 0.05 * np.sin(np.arange(2000)), np.full(2000, 300.0))
     steps = "  cut: {run: cut.cwl, in: {x: a}, out: [o]}\n  align: {run: align.cwl, scatter: x, in: {x: cut/o}, out: [o]}\n"
     head = "cwlVersion: v1.2\nclass: Workflow\nrequirements: [{class: ScatterFeatureRequirement}]\ninputs: {a: File}\noutputs: []\n"
     (folder / "assembly.cwl").write_text(f"{head}steps:\n{steps}")

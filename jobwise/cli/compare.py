@@ -128,7 +128,8 @@ def _shifted(c: Comparison, policies: list, seed: int) -> list[Shifted]:
         def step(count: int) -> None:
             nonlocal done
             done += count
-            show(done, total)
+            if show:
+                show(done, total)
 
         return [shifted(logs, p, seed, step) for p in holding]
 

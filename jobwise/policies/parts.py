@@ -190,7 +190,7 @@ PARTS = (
          "left alone for 30 s at first (not 60), +trial2%: starts leave them 2 % of the processors, +trial30sx2%: both",
          usual=(0.0, 0.0), pattern=rf"trial(?:{NUMBER}([smhd]))?(?:x?{NUMBER}%)?", read=_trial, write=_trial_word,
          wrong=_wrong_trial, runs_on=frozenset({POOL}), needs=("scores",)),
-    Part(MORE, "shift", "shift8h", "a job is held while it is cheaper to start later, up to 8 h from its submit (with --prices)",
+    Part(MORE, "shift", "shift8h", "a job is held while it is cheaper to start later, up to 8 h and as long as it asks to run (with --prices)",
          usual=0.0, pattern=rf"shift{NUMBER}([smhd])", read=_duration, write=lambda s: f"shift{_digits(s / 3600)}h" if s else "",
          wrong=lambda s: "" if 0 <= s < inf else f"jobs are held for 0 s or longer, not {s:g}", runs_on=frozenset({POOL}),
          needs=("scores",), excludes=("commit",)),

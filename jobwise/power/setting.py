@@ -43,8 +43,6 @@ class Power:
         if not self.cap and price_of is None:
             return np.zeros(0, step_dtype)
         known = [x for x in (self.room, price_of) if x]
-        if np.isnan(origin) and any(len(x.time) > 1 for x in known):
-            raise InputError("the log does not say when it began (UnixStartTime), which caps and prices over time need")
         begin = 0.0 if np.isnan(origin) else origin
         times = np.unique(np.concatenate([[begin], *(x.time[x.time > begin] for x in known)]))
         out = np.zeros(len(times), step_dtype)
@@ -139,6 +137,9 @@ def powered(
     InputError
         Nothing is known of what jobs draw; a cap is below what idle nodes draw.
     """
+    if np.isnan(w.origin) and (prices or (cap is not None and len(cap.time) > 1)):
+        text = "does not say when it began (UnixStartTime, or times of a calendar), which prices and caps over time need"
+        raise InputError(f"{w.name}: {text}")
     table = table or PowerTable()
     x = watts(w, table, predict)
     _, nodes, _ = nodes_of(w, table)

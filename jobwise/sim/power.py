@@ -130,10 +130,10 @@ def cost_of(steps, i, begin, length):
 
 
 @kernel
-def is_held(s, e, j, length, shift):
-    """Is job j, of `length` s, cheaper if it starts as a later step begins, no later than its user, and `shift` s, allow?"""
+def is_held(s, e, j, length, most):
+    """Is job j, of `length` s, cheaper if it starts as a later step begins, no later than its user and `most` s allow?"""
     steps, step, now = s.steps[e], s.sims[e]["step"], s.sims[e]["now"]
-    last = s.jobs[e, j]["queued"] + min(shift, np.float64(s.jobs[e, j]["patience"]))
+    last = s.jobs[e, j]["queued"] + min(most, np.float64(s.jobs[e, j]["patience"]))
     if step + 1 >= len(steps) or steps[step + 1]["time"] > last:
         return False
     here = cost_of(steps, step, now, length)

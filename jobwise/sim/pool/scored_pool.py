@@ -113,11 +113,12 @@ def _score(s, e, b, rule):
 
 @kernel
 def _hold(s, e, b, rule):
-    """Hold the jobs that are cheaper later, but those that a guard or a deadline puts first."""
+    """Hold the jobs that are cheaper later, none for longer than it asks to run (short jobs save little, and their slowdown pays
+    for it), but those that a guard or a deadline puts first."""
     for i in range(b.count[ITEMS]):
         x = b.item[i]
         urgent = x["plain"] <= promise.URGENT if b.promise.memory[0]["on"] else x["score"] == -np.inf
-        if not urgent and is_held(s, e, x["row"], x["seen"], rule.shift):
+        if not urgent and is_held(s, e, x["row"], x["seen"], min(rule.shift, x["est"])):
             x["score"] = np.inf
 
 
