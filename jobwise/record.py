@@ -70,7 +70,9 @@ class Record:
     def summary(self) -> dict[str, float]:
         """The usual metrics: see `jobwise.metrics.summary`; with trial runs, how many, and the work done twice; where it is
         known what jobs draw, the energy."""
-        return metrics.summary(self) | (self._of_trials() if self.trials else {}) | (self.energy.summary() if self.energy else {})
+        return (
+            metrics.summary(self) | (self._of_trials() if self.trials else {}) | (self.energy.summary() if self.energy else {})
+        )
 
     @cached_property
     def energy(self) -> Energy | None:

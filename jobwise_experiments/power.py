@@ -1,5 +1,5 @@
-"""Power: what power-down and waiting for cheaper hours save beside an oracle, what a cap costs in waits, and what all of it hangs
-on. No log here has a power: a table of one kind of node stands in, and its error is carried through."""
+"""Power: what power-down and waiting for cheaper hours save beside an oracle, what a cap costs in waits, and what all of it
+hangs on. No log here has a power: a table of one kind of node stands in, and its error is carried through."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def study(s: Study) -> list[Section]:
 
 
 def made_prices(begin: float, hours: int, swing: float = 0.3, seed: int = 0) -> Prices:
-    """Return made-up hourly prices (a kWh) and intensities (g): two peaks on work days, cheap nights and weekends, `swing` of the
-    mean, and noise that lasts for hours; the intensity follows the price by half."""
+    """Return made-up hourly prices (a kWh) and intensities (g): two peaks on work days, cheap nights and weekends, `swing` of
+    the mean, and noise that lasts for hours; the intensity follows the price by half."""
     h = np.arange(hours)
     of_day, weekday = h % 24, (h // 24) % 7
     shape = np.exp(-(((of_day - 8) / 3.0) ** 2)) + 1.3 * np.exp(-(((of_day - 19) / 3.0) ** 2)) - 0.45
@@ -89,7 +89,9 @@ def _summaries(x: Shifted, row: int) -> list[dict[str, float]]:
     return [r.summary() for r in x.records[row]]
 
 
-def _held(s: Study, w: Workload, order: str, hours: int, table: PowerTable = TABLE, swing: float = 0.3, share: float = 1.0) -> dict:
+def _held(
+    s: Study, w: Workload, order: str, hours: int, table: PowerTable = TABLE, swing: float = 0.3, share: float = 1.0
+) -> dict:
     """What an order does that holds a share of the jobs for so many hours."""
     logs = []
     for x in _replicas(s, w):
@@ -107,7 +109,9 @@ def shifting(s: Study, logs: list[Workload]) -> Section:
     for w in logs:
         earlier, later = _halves(w)
         for order in s.pick(ORDERS[:1], ORDERS, ORDERS):
-            tried = {h: s.piece(f"earlier-{w.name}-{order}-{h}", _held, s, earlier, order, h) for h in s.pick((4,), DELAYS, DELAYS)}
+            tried = {
+                h: s.piece(f"earlier-{w.name}-{order}-{h}", _held, s, earlier, order, h) for h in s.pick((4,), DELAYS, DELAYS)
+            }
             kept = [h for h, x in tried.items() if x["longest"] <= BOUND] or [min(tried)]
             best = min(kept, key=lambda h: tried[h]["costs"][2])
             x = s.piece(f"later-{w.name}-{order}-{best}", _held, s, later, order, best)
@@ -185,7 +189,10 @@ def _foreseen(s: Study, w: Workload, share: float) -> dict:
         assert r.energy is not None
         hours = float(r.energy.edge[-1]) / 3600
         out.append(r.summary() | {"error": r.cluster.power.error, "share_above": r.summary()["hours_above_cap"] / hours})
-        out[-1] |= {"most": r.summary()["most_above_cap"] * 1e3 / (share * full), "assumed": r.summary()["hours_assumed_above_cap"]}
+        out[-1] |= {
+            "most": r.summary()["most_above_cap"] * 1e3 / (share * full),
+            "assumed": r.summary()["hours_assumed_above_cap"],
+        }
     return _means(out)
 
 

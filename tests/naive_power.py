@@ -79,6 +79,4 @@ def replay(jobs: list[dict], machine: int, caps: list[tuple[float, float]], key,
 def above(jobs: list[tuple[float, float, float]], caps: list[tuple[float, float]]) -> float:
     """The most that jobs (start, end, draw) draw together above the cap at any time."""
     times = {s for s, _, _ in jobs} | {t for t, _ in caps}
-    return max(
-        sum(d for s, e, d in jobs if s <= t < e) - ([c for at, c in caps if at <= t] or [INF])[-1] for t in times
-    )
+    return max(sum(d for s, e, d in jobs if s <= t < e) - ([c for at, c in caps if at <= t] or [INF])[-1] for t in times)

@@ -11,9 +11,9 @@ from inspect import Parameter, signature
 from typing import Annotated, Any, cast, get_type_hints
 
 from jobwise.cli.options import (
+    Cap,
     Columns,
     EndAtLimit,
-    Cap,
     Executor,
     Fields,
     Flexible,

@@ -48,7 +48,9 @@ class Changes:
     ] = None
     either: Annotated[
         Optional[list[str]],
-        typer.Option("--or", help="Another change, a row of its own: a line of --set, nodes=4, demand=1.2, cap=2MW, move=…, reserve=…"),
+        typer.Option(
+            "--or", help="Another change, a row of its own: a line of --set, nodes=4, demand=1.2, cap=2MW, move=…, reserve=…"
+        ),
     ] = None
     new: Annotated[
         Optional[list[str]],

@@ -38,7 +38,12 @@ def curves(
     """Return {name: its curve} for those policies that may have start deadlines, where the queue is not too deep. `parts`:
     replays; `first`: summaries of the first scheduler in them."""
     power = parts[0].cluster.power
-    if (power and power.cap) or not parts[0].cluster.is_pool or (parts[0].jobs["unmet"] > 0).any() or first[0]["queue_length"] > DEEP:
+    if (
+        (power and power.cap)
+        or not parts[0].cluster.is_pool
+        or (parts[0].jobs["unmet"] > 0).any()
+        or first[0]["queue_length"] > DEEP
+    ):
         return {}
     promised: dict[str, list[Scheduler]] = {}
     orders = set()

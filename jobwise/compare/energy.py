@@ -22,8 +22,8 @@ COLUMNS = (  # head, key of a summary
 )
 CHANGED = {"energy_cost": "change of cost [95 %]", "co2": "change of CO2 [95 %]", "energy": "change of kWh [95 %]"}
 ENERGY = (
-    "Energy of jobs and idle nodes until the last job ends; ±: what the site's table may be wrong by. Changes: of the totals, their "
-    "intervals over blocks of time. Above the cap: by the power as it was, which the scheduler did not know"
+    "Energy of jobs and idle nodes until the last job ends; ±: what the site's table may be wrong by. Changes: of the totals, "
+    "their intervals over blocks of time. Above the cap: by the power as it was, which the scheduler did not know"
 )
 
 
@@ -61,7 +61,7 @@ def heads(first: str, summary: Mapping[str, float]) -> list[str]:
 
 
 def changed(summary: Mapping[str, float]) -> str:
-    """Return the key of what a change is told of."""
+    """Return the key whose change the table has."""
     return next(key for key in CHANGED if key in summary)
 
 

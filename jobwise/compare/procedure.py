@@ -166,8 +166,8 @@ def _measured(
     settings: dict,
     report: Callable[..., None],
 ) -> tuple[Sequence, Sequence, Sequence, Sequence, dict[str, np.ndarray]]:
-    """(records as logged, summaries of every replay, their measures and costs over time, metric -> [P, W, K] of windows × replicas).
-    `logs`: the judged jobs as logged, then time-shifted; `shaking`: replicas, jitter_s, seed of windows."""
+    """(records as logged, summaries of every replay, their measures and costs over time, metric -> [P, W, K] of windows ×
+    replicas). `logs`: the judged jobs as logged, then time-shifted; `shaking`: replicas, jitter_s, seed of windows."""
     compiled = all(p.is_compiled(workload.cluster) for p in chosen)
     blocks = max(len(rows) // 2, 1)  # long blocks: congestion lasts
     with current() as workers:

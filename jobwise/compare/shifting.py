@@ -45,7 +45,8 @@ class Shifted:
         return energy.change(a, b)
 
     def share(self) -> float:
-        """Return what holding jobs saves beyond power-down alone, as a share of what the oracle does; NaN where that is nothing."""
+        """Return what holding jobs saves beyond power-down alone, as a share of what the oracle does; NaN where that is
+        nothing."""
         oracle = self.total(1) - self.total(3)
         return (self.total(1) - self.total(2)) / oracle if oracle > 0 else float("nan")
 
@@ -58,8 +59,17 @@ class Shifted:
         rows, scale = [], 1.0 if self.what == "energy_cost" else 1e-3
         for k, name in enumerate(ROWS):
             longest = self.mean(k, "max_wait")
-            cells = [name, f"{self.total(k) * scale:,.0f}", f"{self.saved(k) * scale:,.0f}", self.change(k).text("+.1%") if k else ""]
-            cells += [f"{self.mean(k, 'bounded_slowdown'):,.1f}", f"{self.mean(k, 'wait') / 3600:,.2f}", f"{longest / 3600:,.1f}"]
+            cells = [
+                name,
+                f"{self.total(k) * scale:,.0f}",
+                f"{self.saved(k) * scale:,.0f}",
+                self.change(k).text("+.1%") if k else "",
+            ]
+            cells += [
+                f"{self.mean(k, 'bounded_slowdown'):,.1f}",
+                f"{self.mean(k, 'wait') / 3600:,.2f}",
+                f"{longest / 3600:,.1f}",
+            ]
             rows.append([*cells, f"{longest / max(self.mean(0, 'max_wait'), 1.0):.2f}"])
         return rows
 
@@ -108,7 +118,12 @@ def shifted(
         raise InputError(f"{policy.name}: holds no jobs for cheaper hours, or no prices are known")
     plain = replace(policy, shift=0.0)
     on = replace(power, table=replace(power.table, suspend=0.0))
-    ways: tuple[tuple[Any, Any], ...] = ((plain, on), (plain, power), (policy, power), (replace(policy, estimate="actual"), power))
+    ways: tuple[tuple[Any, Any], ...] = (
+        (plain, on),
+        (plain, power),
+        (policy, power),
+        (replace(policy, estimate="actual"), power),
+    )
     out = []
     for chosen, of in ways:
         runs = []
@@ -119,4 +134,3 @@ def shifted(
                 step(1)
         out.append(runs)
     return Shifted(policy.name, "energy_cost" if power.prices.price else "co2", tuple(out))
-

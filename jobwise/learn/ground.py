@@ -51,7 +51,7 @@ def of_log(config: Config, log: Workload) -> Ground:
     pieces = windows(judged, size, config.validation_windows, config.shake_s, config.seed)
     overlap = max(sum(map(len, pieces)) / len(judged), 1.0)
     episodes = Episodes([train], config.jobs, loads=tuple(config.loads), shake_s=config.shake_s)
-    measure = partial(slowdowns_and_costs, dict((name, weight) for weight, name in terms(config.reward)))
+    measure = partial(slowdowns_and_costs, {name: weight for weight, name in terms(config.reward)})
     return Ground(episodes, pieces, known, rules(config.acts), measure if config.waits else slowdowns, overlap)
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-import numpy as np
-
 from jobwise.cluster import Cluster
 from jobwise.decision import Decision, Policy, Run, View
 from jobwise.errors import InputError

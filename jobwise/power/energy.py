@@ -19,9 +19,9 @@ KWH = 3.6e6  # J
 
 @dataclass(frozen=True, eq=False)
 class Energy:
-    """Power over time: `watts[k]` from edge[k] to edge[k + 1] (s from the first submit), by the jobs as they were; `assumed` the
-    same by the jobs as they were thought to be. `jobs`, `idle`, `off`: J of running jobs (with their share of their nodes), of
-    nodes that are on and idle, or off; `lost`: J of runs that were stopped. `estimated`: J that no meter measured.
+    """Power over time: `watts[k]` from edge[k] to edge[k + 1] (s from the first submit), by the jobs as they were; `assumed`
+    the same by the jobs as they were thought to be. `jobs`, `idle`, `off`: J of running jobs (with their share of their nodes),
+    of nodes that are on and idle, or off; `lost`: J of runs that were stopped. `estimated`: J that no meter measured.
     `plus_minus`: by what share these may be wrong. `power`: the jobwise.power.setting.Power; `origin`: s since 1970."""
 
     edge: np.ndarray
@@ -70,8 +70,8 @@ class Energy:
         return float(np.diff(edge)[above].sum()) / 3600.0, float(beyond[above].max(initial=0.0))
 
     def summary(self) -> dict[str, float]:
-        """The usual numbers: kWh and by how many they may be wrong, the share that is estimated, peak and 95 % of the time, idle
-        and off, cost and CO2 where prices are known, and time above a cap."""
+        """The usual numbers: kWh and by how many they may be wrong, the share that is estimated, peak and 95 % of the time,
+        idle and off, cost and CO2 where prices are known, and time above a cap."""
         length, prices = np.diff(self.edge), self.power.prices
         order = np.argsort(self.watts, kind="stable")
         share = np.cumsum(length[order]) / max(length.sum(), 1e-9)
@@ -88,7 +88,10 @@ class Energy:
             out["energy_of_stopped_runs"] = self.lost / KWH
         if self.power.table.suspend > 0:
             out |= {"node_hours_off": self.off_s / 3600.0, "wake_ups": float(self.wakes)}
-        for name, steps, scale in (("energy_cost", getattr(prices, "price", None), 1.0), ("co2", getattr(prices, "carbon", None), 1e3)):
+        for name, steps, scale in (
+            ("energy_cost", getattr(prices, "price", None), 1.0),
+            ("co2", getattr(prices, "carbon", None), 1e3),
+        ):
             if steps is not None:
                 out[name] = float(self.upto(self.edge[-1:], steps)[0]) / scale
         if self.power.cap is not None:
@@ -103,7 +106,8 @@ def remarks(r: Any) -> list[str]:
     e, w = r.energy, r.workload
     power, measured = e.power, int(w.columns["measured"].sum())
     wrong = f"; the table may be wrong by {power.table.plus_minus:.0%}" if power.table.plus_minus else ""
-    out = [f"energy: {measured:,} of {len(w):,} jobs were measured; {e.estimated / max(e.joules, 1e-9):.0%} of it is estimated{wrong}"]
+    share = e.estimated / max(e.joules, 1e-9)
+    out = [f"energy: {measured:,} of {len(w):,} jobs were measured; {share:.0%} of it is estimated{wrong}"]
     if meter := power.table.meter:
         jobs, every = e.jobs / KWH / 1e3, e.joules / KWH / 1e3
         out.append(f"jobs {jobs:,.1f} MWh, with idle nodes {every:,.1f} MWh; meter {meter:,.1f} MWh ({every / meter:.0%})")
@@ -147,7 +151,9 @@ def _woken(off: np.ndarray, last: float) -> int:
     return int(off["nodes"][off["end"] < last].sum())
 
 
-def _over_time(when: np.ndarray, changes: list[np.ndarray], base: float, last: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _over_time(
+    when: np.ndarray, changes: list[np.ndarray], base: float, last: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(edges from 0 to `last`, s; W between them, of each of two lists of changes)."""
     edge, sums = np.unique(np.concatenate([[0.0, last], when])), []
     for x in changes:

@@ -155,14 +155,18 @@ def _number(text: str, where: str, least: float | None, unit: float | None) -> f
     parsed = POWER.fullmatch(text)
     if unit is None or parsed:
         if not parsed:
-            raise InputError(f"{where} is {plain(text)[:30]!r}; a power with its unit is expected, e.g. 2.4MW, or a column cap_mw")
+            raise InputError(
+                f"{where} is {plain(text)[:30]!r}; a power with its unit is expected, e.g. 2.4MW, or a column cap_mw"
+            )
         return float(parsed[1]) * UNITS[parsed[2].lower()]
     try:
         value = float(text)
     except ValueError:
         raise InputError(f"{where} is {plain(text)[:30]!r}; a number is expected") from None
     if not np.isfinite(value) or (least is not None and value < least):
-        raise InputError(f"{where} is {plain(text)[:30]}; a finite number{' of at least 0' if least is not None else ''} is expected")
+        raise InputError(
+            f"{where} is {plain(text)[:30]}; a finite number{' of at least 0' if least is not None else ''} is expected"
+        )
     return value * unit
 
 

@@ -22,8 +22,9 @@ NEVER = "could never start under the cap"
 
 @dataclass(frozen=True, eq=False)
 class Power:
-    """What is known of a machine's power: `table`; `nodes` that draw `table.idle` each; the `prices`; a `cap`, W, on all that the
-    machine draws. `error`: mean relative error of what jobs were assumed to draw, of those that a meter knows; NaN without."""
+    """What is known of a machine's power: `table`; `nodes` that draw `table.idle` each; the `prices`; a `cap`, W, on all that
+    the machine draws. `error`: mean relative error of what jobs were assumed to draw, of those that a meter knows; NaN
+    without."""
 
     table: PowerTable
     nodes: float
@@ -56,9 +57,8 @@ class Power:
     def arrays(self, workloads: Sequence[Any], cluster: Any, shifts: bool) -> dict[str, np.ndarray]:
         """Return `steps`, `idles` and `stack` of a state of these simulations."""
         tables = [self.steps(w.origin, shifts) for w in workloads]
-        if cluster.slowdown or cluster.topology or cluster.affinity:
-            if any(len(t) > 1 for t in tables):
-                raise InputError("caps and prices over time are for jobs that run equally fast everywhere")
+        if (cluster.slowdown or cluster.topology or cluster.affinity) and any(len(t) > 1 for t in tables):
+            raise InputError("caps and prices over time are for jobs that run equally fast everywhere")
         steps = np.zeros((len(workloads), max(map(len, tables))), step_dtype)
         steps["time"], steps["cap"] = np.inf, UNCAPPED
         for e, t in enumerate(tables):
@@ -66,7 +66,9 @@ class Power:
         rows = most = 0
         if self.table.suspend > 0:
             if cluster.is_bag and not cluster.is_pool:
-                raise InputError("nodes that go off (suspend) are for processors, nodes and sites, not for pools of several resources")
+                raise InputError(
+                    "nodes that go off (suspend) are for processors, nodes and sites, not for pools of several resources"
+                )
             held = [np.minimum(w.jobs["request"][:, 0], 1 if cluster.is_pool else len(cluster.capacity)) for w in workloads]
             rows = min(max(int(x.sum()) for x in held) * (4 if cluster.is_pool else 1) + 64, MOST_IDLES)
             most = int(self.nodes) + 1 if cluster.is_pool else 0
@@ -90,7 +92,9 @@ class Power:
         if not (rows := s.idles.shape[1]):
             return np.zeros(0, idle_dtype)
         if s.sims[e]["idles"] > rows:
-            raise InputError(f"nodes were idle more than {rows:,} times, which is more than is noted; take a part of the log (--jobs)")
+            raise InputError(
+                f"nodes were idle more than {rows:,} times, which is more than is noted; take a part of the log (--jobs)"
+            )
         end = float(np.nanmax(s.jobs[e]["end"][: s.sims[e]["jobs"]], initial=0.0))
         past = s.idles[e, : s.sims[e]["idles"]]
         if s.stack.shape[1]:
@@ -171,12 +175,14 @@ def powered_by(
 
 
 def could_start(w: Workload) -> np.ndarray:
-    """[J] bool: is there a time from which on the cap lets a job run alone, as long as it asks to? Raises InputError where there
-    is none for any job."""
+    """[J] bool: is there a time from which on the cap lets a job run alone, as long as it asks to? Raises InputError where
+    there is none for any job."""
     power = w.cluster.power
     most, base = power.cap.value.max(), power.nodes * power.table.idle
     if most <= base:
-        raise InputError(f"a cap of {most:,.0f} W: the idle nodes alone draw {base:,.0f} W ({power.nodes:,.0f} of {power.table.idle:g} W)")
+        raise InputError(
+            f"a cap of {most:,.0f} W: the idle nodes alone draw {base:,.0f} W ({power.nodes:,.0f} of {power.table.idle:g} W)"
+        )
     steps = power.steps(w.origin, False)
     fits = w.jobs["draw"] <= steps["cap"].min()
     for j in np.flatnonzero(~fits & (w.jobs["draw"] <= steps["cap"].max())):

@@ -22,9 +22,9 @@ TRUST = 1e5  # W a unit: what a meter says beyond it is not believed
 class Watts:
     """What jobs [J] add to the machine, W, and how that is known.
 
-    `adds`: as it was, or, where nothing was measured, as estimated; `assumed`: as it is thought to be when the job is submitted.
-    `measured`: bool. `nodes`: nodes that each holds, in parts where they are shared. `error`: mean relative error of what was
-    assumed, of measured jobs; NaN without."""
+    `adds`: as it was, or, where nothing was measured, as estimated; `assumed`: as it is thought to be when the job is
+    submitted. `measured`: bool. `nodes`: nodes that each holds, in parts where they are shared. `error`: mean relative error of
+    what was assumed, of measured jobs; NaN without."""
 
     adds: np.ndarray
     assumed: np.ndarray
@@ -50,8 +50,8 @@ def nodes_of(w: Workload, table: PowerTable) -> tuple[np.ndarray, float, bool]:
 
 
 def watts(w: Workload, table: PowerTable, predict: bool = True) -> Watts:
-    """Find what jobs draw. `predict`: jobs whose power was measured are assumed to draw what the jobs of their user and name have
-    drawn before, a unit; else what they do draw. Raises InputError where neither the log nor the table says anything."""
+    """Find what jobs draw. `predict`: jobs whose power was measured are assumed to draw what the jobs of their user and name
+    have drawn before, a unit; else what they do draw. Raises InputError where neither the log nor the table says anything."""
     size, run = w.jobs["request"][:, 0].astype(float), w.truth["runtime"]
     held, _, some_whole = nodes_of(w, table)
     whole = np.full(len(w), np.nan)
@@ -101,4 +101,3 @@ def _predicted(w: Workload, adds: np.ndarray, measured: np.ndarray, otherwise: n
     size = np.maximum(w.jobs["request"][:, 0].astype(float), 1.0)
     out = drawn_before(w.jobs["submit"], order, end, adds / size, of_name, of_user)
     return np.where(np.isnan(out), otherwise, out * size)
-

@@ -82,9 +82,18 @@ def result(
         cautions=[f"Note: {n}." for n in c.cautions],
         tables=[Table(HEADS, c.rows(), left=1), *_energy(c), *_shifting(shifted), *(_more(c) if everything else [])],
         after=marks,
-        notes=[*notes, *(remarks(c.records[0]) if c.spent else []), COLUMNS.format(c.policies[0]), *([RECORDED] if recorded(c.workload) else [])],
-        data=lambda: c.to_dict() | ({"other_way": other.to_dict()} if other else {}) | (data or {})
-        | ({"shifting": [x.to_dict() for x in shifted]} if shifted else {}),
+        notes=[
+            *notes,
+            *(remarks(c.records[0]) if c.spent else []),
+            COLUMNS.format(c.policies[0]),
+            *([RECORDED] if recorded(c.workload) else []),
+        ],
+        data=lambda: (
+            c.to_dict()
+            | ({"other_way": other.to_dict()} if other else {})
+            | (data or {})
+            | ({"shifting": [x.to_dict() for x in shifted]} if shifted else {})
+        ),
         sections=partial(_sections, c, other, said, ours, day, curve, shifted),
         steps=_steps(c) if ours is None else [*STEPS_OF_OURS, *([TRAIN.format(system)] if system else [])],
     )
@@ -199,7 +208,13 @@ def _sections(
     charts = [partial(gantt, c.records[p], day, c.policies[p]) for p in shown]
     fold("A day on the machine", DAY.format(f"{day:g}" + f", {when}" * bool(when)), "which job ran where and when", *charts)
     if c.spent:
-        fold("Energy", energy.ENERGY + ".", "what each schedule costs, and when", partial(figures.power, c), tables=[*_energy(c), *_shifting(shifted)])
+        fold(
+            "Energy",
+            energy.ENERGY + ".",
+            "what each schedule costs, and when",
+            partial(figures.power, c),
+            tables=[*_energy(c), *_shifting(shifted)],
+        )
     if curve is not None:
         fold("How it was learnt", LEARNT, "whether training had come to rest", partial(figures.learning, curve))
     fold("Other measures", "", "windows, ranks, replicas, mean waits, utilisation", tables=_measures(c, figures.colour))

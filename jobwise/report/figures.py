@@ -146,7 +146,9 @@ def power(c: Comparison) -> str:
             kwh = np.diff(r.energy.upto(edges))  # type: ignore[union-attr]
             every[0].plot(days, kwh / (np.diff(edges) / 3600), color=colour(p), lw=0.9, label=plain(c.policies[p]))
         if first.power.cap is not None:
-            every[0].step(days, first.power.cap.at(begin + edges[:-1]) / 1e3, where="post", color="#374151", lw=1, ls="--", label="cap")
+            every[0].step(
+                days, first.power.cap.at(begin + edges[:-1]) / 1e3, where="post", color="#374151", lw=1, ls="--", label="cap"
+            )
         every[0].set(ylabel="kW")
         every[0].set_ylim(bottom=0)
         if price:

@@ -1,12 +1,13 @@
 """What jobs draw: the cap on it, and the steps of time at which the cap, or the price of energy, changes.
 
 A job adds `draw` mW to the machine while it runs, as is assumed. `s.steps` [E, K] are the steps of a simulation, by time, the
-first from its begin on; K = 0: there is neither a cap nor a price. Of the present step (`sim["step"]`) `load` is what all running
-jobs draw, of a later one what those draw that by their estimates still run when it begins. A job may start where no step until
-its estimated end goes beyond its cap: so no start ever exceeds it, and no step either, but where jobs outlive their estimates.
+first from its begin on; K = 0: there is neither a cap nor a price. Of the present step (`sim["step"]`) `load` is what all
+running jobs draw, of a later one what those draw that by their estimates still run when it begins. A job may start where no
+step until its estimated end goes beyond its cap: so no start ever exceeds it, and no step either, but where jobs outlive their
+estimates.
 
-Nodes that are idle for `sim["suspend"]` s go off, and take `sim["boot"]` s to come back, for which a job holds them before it works.
-Each idle time of a node is noted in `s.idles`. On a pool, whose jobs have no nodes, busy processors fill as few nodes of
+Nodes that are idle for `sim["suspend"]` s go off, and take `sim["boot"]` s to come back, for which a job holds them before it
+works. Each idle time of a node is noted in `s.idles`. On a pool, whose jobs have no nodes, busy processors fill as few nodes of
 `sim["per_node"]` as they can, and the node that was idle last is busy first.
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.compiled import allocating, inlined, kernel
+
 
 @kernel
 def may_add(steps, step, draw, until):
@@ -71,8 +73,9 @@ def next_step(s, e):
 
 @kernel
 def reserve(steps, step, running, need, draw, length, free, now):
-    """(T, free then, mW left then): the first instant by the estimates at which `need` processors are free and the cap lets a job
-    of `length` s draw `draw`. `running`: Blocks by estimated end, whose `est` is what each draws. T is inf where there is none."""
+    """(T, free then, mW left then): the first instant by the estimates at which `need` processors are free and the cap lets a
+    job of `length` s draw `draw`. `running`: Blocks by estimated end, whose `est` is what each draws. T is inf where there is
+    none."""
     got, used, last = free, np.float64(steps[step]["load"]), step
     i, k, t = 0, 0, now
     while True:
@@ -151,7 +154,7 @@ def is_held(s, e, j, length, most):
 
 @inlined
 def _note(s, e, begin, nodes):
-    """Note that so many nodes have been idle from `begin` until now; have they been off?"""
+    """Note that this number of nodes have been idle from `begin` until now; have they been off?"""
     sim = s.sims[e]
     if sim["idles"] < s.idles.shape[1]:
         x = s.idles[e, sim["idles"]]
@@ -224,7 +227,10 @@ def drawn_before(submit, order, end, each, of_name, of_user):
         while at < len(order) and end[order[at]] <= submit[j]:
             k = order[at]
             every = _moved(every, each[k], ALL)
-            names[of_name[k]], users[of_user[k]] = _moved(names[of_name[k]], each[k], RECENT), _moved(users[of_user[k]], each[k], RECENT)
+            names[of_name[k]], users[of_user[k]] = (
+                _moved(names[of_name[k]], each[k], RECENT),
+                _moved(users[of_user[k]], each[k], RECENT),
+            )
             at += 1
         out[j] = names[of_name[j]]
         if np.isnan(out[j]):

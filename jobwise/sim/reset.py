@@ -120,7 +120,11 @@ def _steps(s, e, steps, origin):
     for i in range(first, len(steps) if s.steps.shape[1] > 0 else 0):
         x, y = s.steps[e, k], steps[i]
         x["time"], x["cap"], x["load"], x["price"] = max(y["time"] - origin, 0.0), y["cap"], 0, y["price"]
-        x["paid"] = s.steps[e, k - 1]["paid"] + (x["time"] - s.steps[e, k - 1]["time"]) * s.steps[e, k - 1]["price"] / 3600.0 if k else 0.0
+        x["paid"] = (
+            s.steps[e, k - 1]["paid"] + (x["time"] - s.steps[e, k - 1]["time"]) * s.steps[e, k - 1]["price"] / 3600.0
+            if k
+            else 0.0
+        )
         k += 1
     while k < s.steps.shape[1]:
         s.steps[e, k]["time"] = np.inf

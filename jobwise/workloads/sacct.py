@@ -216,7 +216,8 @@ def _complete(names: list[str], where: str) -> None:
 
 
 class SacctPart(NamedTuple):
-    """Jobs of a part of a log: columns of SWF, GPUs, --no-requeue and J [N, 21]; names by column [N]; rows left out by reason."""
+    """Jobs of a part of a log: columns of SWF, GPUs, --no-requeue and J [N, 21]; names by column [N]; rows left out by
+    reason."""
 
     table: np.ndarray
     who: dict[str, tuple[np.ndarray, list[str]]]

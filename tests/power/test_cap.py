@@ -102,7 +102,9 @@ def test_every_loop_makes_the_same_schedule(seed, steps):
     np.testing.assert_array_equal(conservative, simulate(on_nodes, "fcfs+conservative").jobs["start"])
 
 
-@pytest.mark.parametrize("policy", ["fcfs+easy", "saf+easy", "wfp3+easy", "fcfs+conservative", "sjf+easy+guard1h", "fcfs+greedy+commit"])
+@pytest.mark.parametrize(
+    "policy", ["fcfs+easy", "saf+easy", "wfp3+easy", "fcfs+conservative", "sjf+easy+guard1h", "fcfs+greedy+commit"]
+)
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000), steps=st.sampled_from([0, 5, 20]), place=st.sampled_from(["pool", "nodes"]))
 def test_a_cap_is_never_exceeded(policy, seed, steps, place):

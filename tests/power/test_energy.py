@@ -124,7 +124,9 @@ def test_power_that_cannot_be_is_counted():
 def test_jobs_to_come_are_assumed_to_draw_what_their_name_drew_before():
     """Job 0 of user 1 drew 10 W a processor, known from 10 on; job 1 came before that: the table. Job 2: 10 W x 2. Job 3, of
     another user: what all drew, 10 W."""
-    w = workload([0, 5, 50, 59], [1, 1, 2, 1], [10] * 4, cluster=pool(8), user=np.array([1, 1, 1, 2]), app=np.array([1, 1, 1, 1]))
+    w = workload(
+        [0, 5, 50, 59], [1, 1, 2, 1], [10] * 4, cluster=pool(8), user=np.array([1, 1, 1, 2]), app=np.array([1, 1, 1, 1])
+    )
     w = replace(w, columns={"power": np.array([10.0, 10.0, 30.0, 40.0])})
     x = watts(w, PowerTable(core=3))
     assert x.assumed.tolist() == [3.0, 3.0, 20.0, 10.0]
@@ -163,12 +165,16 @@ def test_a_comparison_has_energy_with_intervals():
     w = replace(w, origin=1e9)
     hours = 1e9 + 3600.0 * np.arange(200)
     prices = Prices(Steps(hours, 0.1 + 0.05 * np.sin(np.arange(200))), None)
-    c = compare(powered(w, PowerTable(idle=30, core=10, cores=4, plus_minus=0.2), prices), ["fcfs+easy", "sjf+easy"], replicas=2)
+    c = compare(
+        powered(w, PowerTable(idle=30, core=10, cores=4, plus_minus=0.2), prices), ["fcfs+easy", "sjf+easy"], replicas=2
+    )
     assert c.spent["energy"].shape[:2] == (2, 2) and set(c.spent) == {"energy", "energy_cost"}
     x = c.change_spent(1, "energy_cost")
     assert x.low <= x.change <= x.high
     both = c.to_dict()["policies"]
-    assert both[1]["spent_against_first"]["energy"]["change"] == pytest.approx(both[1]["whole"]["energy"] / both[0]["whole"]["energy"] - 1)
+    assert both[1]["spent_against_first"]["energy"]["change"] == pytest.approx(
+        both[1]["whole"]["energy"] / both[0]["whole"]["energy"] - 1
+    )
 
 
 def test_without_power_nothing_is_told_of_it():

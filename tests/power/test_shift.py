@@ -82,7 +82,12 @@ def test_who_is_flexible_is_drawn_or_named():
     assert np.isinf(flexible(w, "0.3").jobs["patience"].max())
     named = flexible(w, "queue=1:4h").jobs["patience"]
     assert set(named[::2]) == {0.0} and set(named[1::2]) == {14400.0}
-    for text, why in (("2", "from 0 to 1"), ("queue=9", "no job has this queue"), ("colour=3", "are known"), ("0.3:x", "4h is")):
+    for text, why in (
+        ("2", "from 0 to 1"),
+        ("queue=9", "no job has this queue"),
+        ("colour=3", "are known"),
+        ("0.3:x", "4h is"),
+    ):
         with pytest.raises(InputError, match=why):
             flexible(w, text)
 
@@ -90,7 +95,13 @@ def test_who_is_flexible_is_drawn_or_named():
 def test_the_four_stand_side_by_side_and_the_oracle_saves_more():
     rng = np.random.default_rng(1)
     run = rng.uniform(2, 7, 500) * HOUR
-    w = workload(np.sort(rng.uniform(0, 1000 * HOUR, 500)), rng.integers(1, 17, 500), run, run * rng.uniform(1, 1.6, 500), cluster=pool(64))
+    w = workload(
+        np.sort(rng.uniform(0, 1000 * HOUR, 500)),
+        rng.integers(1, 17, 500),
+        run,
+        run * rng.uniform(1, 1.6, 500),
+        cluster=pool(64),
+    )
     hours = 1200
     price = 0.1 + 0.06 * np.sin(2 * np.pi * np.arange(hours) / 24)
     w = priced(w, price, core=10.0, cores=8, idle=60, off=6, suspend=20, wake=120)

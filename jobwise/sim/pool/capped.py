@@ -36,7 +36,7 @@ def keep(s, e, j, shadow, sign):
 
 @inlined
 def may_start(s, e, j, end, shadow, more):
-    """May job j start now by the cap, and end at `end`, beside a head that leaves so many mW at its shadow time?"""
+    """May job j start now by the cap, and end at `end`, beside a head that leaves `more` mW at its shadow time?"""
     if s.steps.shape[1] == 0:
         return True
     draw = s.jobs[e, j]["draw"]

@@ -113,8 +113,8 @@ def _score(s, e, b, rule):
 
 @kernel
 def _hold(s, e, b, rule):
-    """Hold the jobs that are cheaper later, none for longer than it asks to run (short jobs save little, and their slowdown pays
-    for it), but those that a guard or a deadline puts first."""
+    """Hold the jobs that are cheaper later, none for longer than it asks to run (short jobs save little, and their slowdown
+    pays for it), but those that a guard or a deadline puts first."""
     for i in range(b.count[ITEMS]):
         x = b.item[i]
         urgent = x["plain"] <= promise.URGENT if b.promise.memory[0]["on"] else x["score"] == -np.inf
@@ -182,7 +182,11 @@ def _next(s, e, b, sjbf, now, shadow, extra, more):
     free = reachable(s, e, b)
     for i in range(b.count[ITEMS]):
         x = item[i]
-        if x["score"] == np.inf or need(s, e, b, x) > free or not easy.may_start(x["size"], end_of(x, now), free, shadow, extra):
+        if (
+            x["score"] == np.inf
+            or need(s, e, b, x) > free
+            or not easy.may_start(x["size"], end_of(x, now), free, shadow, extra)
+        ):
             continue
         if capped.may_start(s, e, x["row"], end_of(x, now), shadow, more):
             key = x["seen"] if sjbf and x["score"] > -np.inf else x["score"]

@@ -93,7 +93,9 @@ def of_changes(
         title=f"{w.name}: what would have been",
         answer=[*doubt, *([answer] if answer else (c.sentence() for c in changes)), *_idle(w, lines, changes)],
         cautions=[*_unsimulated(w), *left, trust, *_brief(w)],
-        tables=tables if len(changes) == 1 else [t for t in tables if not t.title.startswith("who")],  # of several changes the groups stand in the report
+        tables=tables
+        if len(changes) == 1
+        else [t for t in tables if not t.title.startswith("who")],  # of several changes the groups stand in the report
         notes=explained,
         data={"not_simulated": not_simulated(w), "source": w.name, "jobs": len(w), "changes": [c.to_dict() for c in changes]}
         | {"left_out": list(left)}
@@ -157,7 +159,12 @@ def _tables(title: str, changes: Sequence[Change], grouped: Sequence[tuple[str, 
     now = [first, unit.text(x.wait), f"{x.slowdown:,.1f}", "", unit.text(x.longest_wait), "1.00", ""]
     main = Table(waits, [now, *(c.row() for c in changes)], title)
     more = Table(costs, [[first, "", *x.cells(unit), ""], *(c.more() for c in changes)], "waits, use and cost")
-    return [main, more, *_energy(changes, first), *(Table(GROUPED, c.rows(), f"who wins, who loses: {name}") for name, c in grouped)]
+    return [
+        main,
+        more,
+        *_energy(changes, first),
+        *(Table(GROUPED, c.rows(), f"who wins, who loses: {name}") for name, c in grouped),
+    ]
 
 
 def _energy(changes: Sequence[Change], first: str) -> list[Table]:

@@ -161,7 +161,9 @@ class Change:
 
     def spent(self, what: str) -> RatioOfMeans:
         """Return the change of what the schedule costs: a key of `compare.energy.CHANGED`."""
-        return energy.change(*(np.array([energy.spent(r, BLOCKS)[what] for r in x.replicas]) for x in (self.present, self.after)))
+        return energy.change(
+            *(np.array([energy.spent(r, BLOCKS)[what] for r in x.replicas]) for x in (self.present, self.after))
+        )
 
     def row(self) -> list[str]:
         """Name, mean wait, mean slowdown, its change, the longest wait (also in times the present one), the verdict. Waits are

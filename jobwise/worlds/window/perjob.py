@@ -67,8 +67,8 @@ def rich(cluster: Cluster, jobs: np.ndarray | None = None, window: int = 128) ->
 
 
 def priced(cluster: Cluster, jobs: np.ndarray | None = None, window: int = 128) -> Encoder:
-    """`perjob`, and what energy costs: the price now, the lowest of the next day and when it is; what each job draws against the
-    mean of the log, a processor, and would save; whether a slot stands for nobody."""
+    """`perjob`, and what energy costs: the price now, the lowest of the next day and when it is; what each job draws against
+    the mean of the log, a processor, and would save; whether a slot stands for nobody."""
     each = 1.0 if jobs is None else float(np.mean(jobs["draw"] / np.maximum(jobs["request"][:, 0], 1))) / 1e3
     more = columns({"price": [len(RICH) + k for k in range(5)]})
     scale, groups = (max(each, 1e-9),), about(RICH) | more

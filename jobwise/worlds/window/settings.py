@@ -27,8 +27,8 @@ class WindowSettings:
     `commit` (RLScheduler): the same, after every single event, and nobody (or its greedy rule) backfills. `fill`: where more
     jobs wait than the window holds it shows the `oldest`, or a `mixed` one: in turn the oldest, the shortest, the smallest.
     `guard`: s of waiting after which a job goes first, unasked. `tries`: in what a pass leaves idle, jobs are chosen that run
-    there until a start needs their processors (`sim/pool/trials.py`); on a cluster in use there are none. `waits`: nobody may be
-    chosen, to wait for a cheaper hour (`waiting.py`); a job that has waited for the guard, a day by default, goes first.
+    there until a start needs their processors (`sim/pool/trials.py`); on a cluster in use there are none. `waits`: nobody may
+    be chosen, to wait for a cheaper hour (`waiting.py`); a job that has waited for the guard, a day by default, goes first.
     """
 
     mode: str = "pick"

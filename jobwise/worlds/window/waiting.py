@@ -17,8 +17,8 @@ DAY, HOUR = 86_400.0, 3600.0  # s
 
 @kernel
 def priced(s, e, c, k):
-    """Say what the price is for the k jobs that are shown: against the mean of the next day, when it is lowest, and what part of
-    its cost each job would save at its cheapest begin within that time."""
+    """Say what the price is for the k jobs that are shown: against the mean of the next day, when it is lowest, and what part
+    of its cost each job would save at its cheapest begin within that time."""
     m, steps, step, now = c.moment[e], s.steps[e], s.sims[e]["step"], s.sims[e]["now"]
     mean = max(cost_of(steps, step, now, DAY) / (DAY / HOUR), 1e-9)
     low, at, last = steps[step]["price"], now, step

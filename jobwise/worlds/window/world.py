@@ -166,7 +166,15 @@ class WindowWorld(Windows):
             rows, p.submit[e, :count] = self.episodes.shaken(w, first, count, factor, rng)
             p.row[e, :count] = rows + begin
         place = -1 if self.episodes.shake_s else begin + first
-        p.next[e] = (count, self._processors[log], self._offset[begin + first], place, factor, len(w.edges) > 0, self._origin[begin + first])
+        p.next[e] = (
+            count,
+            self._processors[log],
+            self._offset[begin + first],
+            place,
+            factor,
+            len(w.edges) > 0,
+            self._origin[begin + first],
+        )
 
     def _begin(self, e: int, rng: np.random.Generator) -> None:
         """Begin the planned episode of simulation e, or the first after it that has a choice to make; plan another."""
@@ -223,7 +231,8 @@ class WindowWorld(Windows):
 
 
 def _prices(logs: Sequence[Workload]) -> np.ndarray:
-    """[K] the prices of the machine of the logs, in s since 1970; empty where they are not known. Raises InputError for caps."""
+    """[K] the prices of the machine of the logs, in s since 1970; empty where they are not known. Raises InputError for
+    caps."""
     power = logs[0].cluster.power
     if power is None:
         return np.zeros(0, step_dtype)
