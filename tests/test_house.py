@@ -94,6 +94,7 @@ def test_state_changes_in_the_kernel_alone():
     for path in FILES:
         if path.name in (
             "kernel.py",
+            "queued.py",
             "allocations.py",
             "rates.py",
             "state.py",
@@ -101,13 +102,13 @@ def test_state_changes_in_the_kernel_alone():
             "moving.py",
             "trial_runs.py",
             "testing.py",
-        ):  # allocations, rates and trial_runs are the kernel's, state, reset and moving put jobs into it, testing poisons it
+        ):  # queued, allocations, rates and trial_runs are the kernel's, state, reset and moving put jobs into it, testing poisons it
             continue
         assert not write.search(path.read_text()), path
 
 
 def test_truth_is_read_in_the_simulator_and_in_reports_of_workloads_alone():
-    may = {"sim", "jobs", "workload", "workloads", "simulate", "worlds", "learn", "testing", "forecast", "report", "streaming"}
+    may = {"sim", "jobs", "workload", "workloads", "simulate", "worlds", "learn", "testing", "forecast", "report", "streaming", "power"}
     for path in FILES:
         if part(path) not in may:
             assert "truth" not in re.sub(r'""".*?"""', "", path.read_text(), flags=re.S), path

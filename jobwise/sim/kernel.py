@@ -28,71 +28,11 @@ from jobwise.jobs import DONE, FAILED, FUTURE, PAUSED, QUEUED, RUNNING, WAITING
 from jobwise.sim.allocations import all_up, hold, on_node, release
 from jobwise.sim.completions import sift, take_out
 from jobwise.sim.power import add, busy_nodes, may_draw, next_step, take_nodes, to_step
+from jobwise.sim.queued import act, enter, unqueue, wake
 from jobwise.sim.rates import at_start, expected, finish, on_change, on_changes
-from jobwise.sim.state import ACTS, ENTERED, FAIL, HEAP, LEFT, RIGID, STALL
+from jobwise.sim.state import FAIL, HEAP, LEFT, RIGID, STALL
 
 OVER, CHOICE, UNTIL = range(3)  # what advance returns
-
-# ------------------------------------------------------------------ the queue, in order of entry
-
-
-@inlined
-def _enter(s, e, j, status):
-    sim, truth = s.sims[e], s.truth[e]
-    s.jobs[e, j]["status"] = status
-    s.jobs[e, j]["queued"] = sim["now"]
-    tail = sim["tail"]
-    truth[j]["prev"], truth[j]["next"] = tail, -1
-    if tail >= 0:
-        truth[tail]["next"] = j
-    else:
-        sim["head"] = j
-    sim["tail"] = j
-    sim["queued"] += 1
-    if sim["entered"] < s.lists.shape[2]:  # else a scheduler pauses the same jobs again and again at one instant
-        s.lists[e, ENTERED, sim["entered"]] = j
-        sim["entered"] += 1
-
-
-@inlined
-def _act(s, e, act):
-    """List an act of the scheduler: a start (row) or a pause (~row); one that undoes the last takes it off the list."""
-    sim = s.sims[e]
-    n = sim["acting"]
-    if n > 0 and s.lists[e, ACTS, n - 1] == ~act:
-        sim["acting"] = n - 1
-    elif n < s.lists.shape[2]:
-        s.lists[e, ACTS, n] = act
-        sim["acting"] = n + 1
-
-
-@inlined
-def _unqueue(s, e, j):
-    sim, truth = s.sims[e], s.truth[e]
-    before, after = truth[j]["prev"], truth[j]["next"]
-    if before >= 0:
-        truth[before]["next"] = after
-    else:
-        sim["head"] = after
-    if after >= 0:
-        truth[after]["prev"] = before
-    else:
-        sim["tail"] = before
-    sim["queued"] -= 1
-
-
-@kernel
-def _wake(s, e):
-    """Stop next at the earliest reservation still to come."""
-    sim = s.sims[e]
-    sim["wake"] = np.inf
-    j = sim["head"]
-    while j >= 0:
-        at = s.jobs[e, j]["reserved"]
-        if at > sim["now"] and at < sim["wake"]:
-            sim["wake"] = at
-        j = s.truth[e, j]["next"]
-
 
 # ------------------------------------------------------------------ verbs: start, preempt, reserve, cancel, and the rate
 
@@ -129,9 +69,9 @@ def start(s, e, j, rate, node, amount, k):
     now, woken = sim["now"], False
     if s.idles.shape[1] > 0:
         woken = busy_nodes(s, e) if s.slices.shape[1] == 1 else take_nodes(s, e, node, amount, k)
-    _unqueue(s, e, j)
+    unqueue(s, e, j)
     if job["reserved"] == sim["wake"]:
-        _wake(s, e)
+        wake(s, e)
     truth["pause"] = 0.0 if np.isnan(job["start"]) and job["restarts"] == 0 else sim["restart_cost"]
     if np.isnan(job["start"]):
         job["start"], truth["left"] = now, truth["runtime"]
@@ -148,7 +88,7 @@ def start(s, e, j, rate, node, amount, k):
     sim["running"] += 1
     sift(s.lists[e, HEAP], s.truth[e], sim["running"], sim["running"] - 1)
     sim["changed"] = sim["shared"]
-    _act(s, e, j)
+    act(s, e, j)
     return True
 
 
@@ -197,8 +137,8 @@ def preempt(s, e, j):
         return False
     _stop(s, e, j)
     s.sims[e]["preemptions"] += 1
-    _enter(s, e, j, PAUSED)
-    _act(s, e, ~j)
+    enter(s, e, j, PAUSED)
+    act(s, e, ~j)
     return True
 
 
@@ -221,8 +161,8 @@ def put_back(s, e, j):
     _undo(s, e, j)
     s.jobs[e, j]["start"] = np.nan
     s.sims[e]["preemptions"] += 1
-    _enter(s, e, j, QUEUED)
-    _act(s, e, ~j)
+    enter(s, e, j, QUEUED)
+    act(s, e, ~j)
     return True
 
 
@@ -245,7 +185,7 @@ def reserve(s, e, j, at):
         return False
     before, job["reserved"] = job["reserved"], at
     if before == s.sims[e]["wake"]:
-        _wake(s, e)
+        wake(s, e)
     elif at > s.sims[e]["now"] and at < s.sims[e]["wake"]:
         s.sims[e]["wake"] = at
     return True
@@ -257,7 +197,7 @@ def cancel(s, e, j):
     if s.jobs[e, j]["status"] != QUEUED:
         return False
     reserve(s, e, j, np.nan)
-    _unqueue(s, e, j)
+    unqueue(s, e, j)
     _end(s, e, j, FAILED)
     return True
 
@@ -277,7 +217,7 @@ def _end(s, e, j, status):
             child = s.jobs[e, s.child[e, i]]
             child["unmet"] -= 1
             if child["unmet"] == 0 and child["status"] == WAITING:
-                _enter(s, e, s.child[e, i], QUEUED)
+                enter(s, e, s.child[e, i], QUEUED)
         return
     top = np.int64(-1)  # a failed job takes its descendants with it; the stack runs through their queue links
     truth = s.truth[e]
@@ -349,7 +289,7 @@ def fail(s, e, node):
             _end(s, e, j, FAILED)
         else:
             _undo(s, e, j)
-            _enter(s, e, j, QUEUED)
+            enter(s, e, j, QUEUED)
 
 
 @kernel
@@ -422,11 +362,11 @@ def _instant(s, e):
             if s.jobs[e, j]["unmet"] > 0:
                 s.jobs[e, j]["status"] = WAITING
             else:
-                _enter(s, e, j, QUEUED)
+                enter(s, e, j, QUEUED)
         if sim["single"]:
             break
     if sim["wake"] <= now:
-        _wake(s, e)
+        wake(s, e)
     if sim["changed"]:
         share(s, e)
     sim["events"] += 1

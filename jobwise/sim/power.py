@@ -107,13 +107,13 @@ def beside(steps, step, used, draw, until):
 
 
 @kernel
-def pencil(steps, begin, draw, length):
-    """Keep (or, below 0, give up) `draw` for a reservation from `begin` (s) on, in the steps that begin after it."""
-    i = len(steps) - 1 if begin < np.inf else 0
-    while i > 0 and steps[i]["time"] > begin:
-        if steps[i]["time"] < begin + length:
+def pencil(steps, step, begin, draw, length):
+    """Keep (or, below 0, give up) `draw` for a reservation from `begin` (s) on, in the steps after `step` that begin after it."""
+    i = step + 1 if begin < np.inf else len(steps)
+    while i < len(steps) and steps[i]["time"] < begin + length:
+        if steps[i]["time"] > begin:
             steps[i]["load"] += draw
-        i -= 1
+        i += 1
 
 
 # ------------------------------------------------------------------ jobs that are held for cheaper hours

@@ -237,7 +237,7 @@ def plan_pass(rule, x, slices, p):
     if len(x.steps):
         give_back(x, p)
         if head >= 0:
-            pencil(x.steps, t, -x.jobs[head]["draw"], length(x.jobs, x.est, head))
+            pencil(x.steps, x.step, t, -x.jobs[head]["draw"], length(x.jobs, x.est, head))
 
 
 @kernel
@@ -294,7 +294,7 @@ def _planned(rule, x, slices, p):
     loose = jobs[j]["chunks"] == 0 or is_pool(free)
     extra, more = shadow.total - jobs[j]["request"], shadow.more
     if len(x.steps):
-        pencil(x.steps, shadow.time, jobs[j]["draw"], length(jobs, est, j))
+        pencil(x.steps, x.step, shadow.time, jobs[j]["draw"], length(jobs, est, j))
     waiting[head] = False
     _candidates(rule, x, t, extra, more, waiting)
     while True:

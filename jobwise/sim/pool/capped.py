@@ -31,7 +31,8 @@ def reserve(s, e, running, j, n, free):
 def keep(s, e, j, shadow, sign):
     """Keep what head j draws after its shadow time (1), or no longer (-1)."""
     if s.steps.shape[1] > 1:
-        power.pencil(s.steps[e], shadow, sign * s.jobs[e, j]["draw"], s.sims[e]["boot"] + expected(s.jobs[e, j]))
+        sim, job = s.sims[e], s.jobs[e, j]
+        power.pencil(s.steps[e], sim["step"], shadow, sign * job["draw"], sim["boot"] + expected(job))
 
 
 @inlined

@@ -161,7 +161,11 @@ def _arrival(s, e, pool):
     m, now, j = pool.memory[0], s.sims[e]["now"], s.lists[e, ENTERED, 0]
     n, end = s.jobs[e, j]["request"][0], now + expected(s.jobs[e, j])
     beside = easy.may_start(n, end, s.nodes[e, 0]["free"][0], m["shadow"], m["extra"])
-    if beside and capped.may_start(s, e, j, end, m["shadow"], m["more"]):
+    if beside:
+        capped.keep(s, e, m["head"], m["shadow"], 1)
+        beside = capped.may_start(s, e, j, end, m["shadow"], m["more"])
+        capped.keep(s, e, m["head"], m["shadow"], -1)
+    if beside:
         m["extra"] = easy.charge(n, end, m["shadow"], m["extra"])
         m["more"] = capped.charge(s, e, j, end, m["shadow"], m["more"])
         _run(s, e, pool, j, n)
@@ -201,7 +205,7 @@ def run(s, e, pool, steps, until=np.inf):
         for i in range(sim["left"]):
             j = s.lists[e, LEFT, i]
             ranked.remove(pool.running, s.jobs[e, j]["due"], j)
-        same = sim["left"] == 0 and s.outages.shape[1] == 0 and s.steps.shape[1] < 2 and m["head"] >= 0
+        same = sim["left"] == 0 and s.outages.shape[1] == 0 and not sim["stepped"] and m["head"] >= 0
         if m["guard"] < np.inf:
             _guard(s, e, pool)
             same = same and pool.queue.entry[pool.queue.order[0], 0]["row"] == m["head"]
