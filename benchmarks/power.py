@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.markdown import table
 from jobwise.cluster import nodes
-from jobwise.power.prices import StepFunction
+from jobwise.power.prices import Stepwise
 from jobwise.power.setting import powered
 from jobwise.power.table import PowerTable
 from jobwise.report.sections import made
@@ -61,7 +61,7 @@ def capped(w: Workload, share: float, steps: int, seed: int = 0, swing: float = 
         time_ = np.append(-np.inf, ORIGIN + np.sort(rng.uniform(0, length, steps)))
         values = value * (1.0 + swing * rng.uniform(-1.0, 1.0, steps + 1))
         values[-1] = value
-    return powered(w, TABLE, cap=StepFunction(time_, values), predict=False)
+    return powered(w, TABLE, cap=Stepwise(time_, values), predict=False)
 
 
 def hours(least: float) -> list[list[str]]:
@@ -97,7 +97,11 @@ def _best(w: Workload, policy: str, times: int = 5) -> float:
 def speed() -> list[list[str]]:
     """Rows: place, policy, jobs, s without a cap, s with one, ratio: a constant one, and one of 40 steps."""
     rows = []
-    for place, jobs, policies in (("pool", 100_000, POLICIES[:3]), ("nodes", 5_000, POLICIES[1:2]), ("site", 10_000, ("slurm",))):
+    for place, jobs, policies in (
+        ("pool", 100_000, POLICIES[:3]),
+        ("nodes", 5_000, POLICIES[1:2]),
+        ("site", 10_000, ("slurm",)),
+    ):
         w = drawn(1, jobs, place)
         for policy in policies:
             plain = _best(replace(w, columns={}), policy)
@@ -120,7 +124,9 @@ def main() -> int:
         "Random logs of random power under caps at 75 % of the full power, every other one with a cap that changes 40 times. "
         "Hours above the cap are those by what jobs are assumed to draw and by what they do, which is the same here.",
         "",
-        *table(["place", "scheduler", "logs", "simulated hours", "hours above the cap", "within 1 % of it"], hours(given.hours)),
+        *table(
+            ["place", "scheduler", "logs", "simulated hours", "hours above the cap", "within 1 % of it"], hours(given.hours)
+        ),
         "",
         "Seconds of a replay, the best of five, without a cap and under one at 90 % of the full power; in brackets how many times as long.",
         "",

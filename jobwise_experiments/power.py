@@ -12,7 +12,7 @@ import numpy as np
 from jobwise.compare import windows
 from jobwise.compare.shifting import Shifted, shifted
 from jobwise.policies.names import resolve
-from jobwise.power.prices import Prices, StepFunction
+from jobwise.power.prices import Prices, Stepwise
 from jobwise.power.setting import powered
 from jobwise.power.table import PowerTable
 from jobwise.report.sections import Section
@@ -48,7 +48,7 @@ def made_prices(begin: float, hours: int, swing: float = 0.3, seed: int = 0) -> 
         noise[k] = 0.9 * noise[k - 1] + 0.15 * rng.standard_normal()
     price = 0.1 * np.maximum(1.0 + swing * (shape + noise), 0.02)
     time = begin + 3600.0 * h
-    return Prices(StepFunction(time, price), StepFunction(time, 200.0 + 1000.0 * price))
+    return Prices(Stepwise(time, price), Stepwise(time, 200.0 + 1000.0 * price))
 
 
 def _priced(w: Workload, table: PowerTable = TABLE, swing: float = 0.3) -> Workload:
@@ -138,7 +138,7 @@ def _words(table: PowerTable) -> str:
 def _capped(s: Study, w: Workload, order: str, share: float) -> dict:
     """What a cap at a share of the full power costs in waits."""
     full = w.cluster.processors * (TABLE.idle + TABLE.core)
-    cap = StepFunction(np.array([-np.inf]), np.array([share * full])) if share < 1 else None
+    cap = Stepwise(np.array([-np.inf]), np.array([share * full])) if share < 1 else None
     every = [simulate(powered(x, replace(TABLE, suspend=0.0), cap=cap, leave_out=False), order) for x in _replicas(s, w)]
     return _means([r.summary() for r in every])
 
@@ -182,7 +182,7 @@ def _drawn(w: Workload, seed: int = 0) -> Workload:
 
 def _foreseen(s: Study, w: Workload, share: float) -> dict:
     full = w.cluster.processors * (TABLE.idle + TABLE.core)
-    cap = StepFunction(np.array([-np.inf]), np.array([share * full]))
+    cap = Stepwise(np.array([-np.inf]), np.array([share * full]))
     out = []
     for k, x in enumerate(_replicas(s, w)):
         r = simulate(powered(_drawn(x, k), replace(TABLE, suspend=0.0), cap=cap), "fcfs+easy")

@@ -92,23 +92,39 @@ def test_state_changes_in_the_kernel_alone():
     """No other file of the simulator, and nothing above it, writes to a state's tables."""
     write = re.compile(r"\bs\.(sims|jobs|truth|lists|nodes|slices|child)\[[^=\n]*\](\[[^=\n]*\])*\s*[-+]?=[^=]")
     for path in FILES:
-        if path.name in (
-            "kernel.py",
-            "queued.py",
-            "allocations.py",
-            "rates.py",
-            "state.py",
-            "reset.py",
-            "moving.py",
-            "trial_runs.py",
-            "testing.py",
+        if (
+            path.name
+            in (
+                "kernel.py",
+                "queued.py",
+                "allocations.py",
+                "rates.py",
+                "state.py",
+                "reset.py",
+                "moving.py",
+                "trial_runs.py",
+                "testing.py",
+            )
         ):  # queued, allocations, rates and trial_runs are the kernel's, state, reset and moving put jobs into it, testing poisons it
             continue
         assert not write.search(path.read_text()), path
 
 
 def test_truth_is_read_in_the_simulator_and_in_reports_of_workloads_alone():
-    may = {"sim", "jobs", "workload", "workloads", "simulate", "worlds", "learn", "testing", "forecast", "report", "streaming", "power"}
+    may = {
+        "sim",
+        "jobs",
+        "workload",
+        "workloads",
+        "simulate",
+        "worlds",
+        "learn",
+        "testing",
+        "forecast",
+        "report",
+        "streaming",
+        "power",
+    }
     for path in FILES:
         if part(path) not in may:
             assert "truth" not in re.sub(r'""".*?"""', "", path.read_text(), flags=re.S), path
@@ -301,25 +317,26 @@ def test_functions_say_what_they_take_and_return():
 
 
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
-    "top": 2390,
-    "cli": 4790,
-    "compare": 1710,
+    "top": 2440,
+    "cli": 4880,
+    "compare": 1940,
     "compiled": 550,
     "forecast": 1100,
-    "learn": 5100,
+    "learn": 5110,
     "live": 3720,
     "parallel": 800,
-    "policies": 2890,
-    "report": 1680,
-    "sim": 10_240,
-    "slurm": 5_960,
+    "policies": 2915,
+    "power": 790,
+    "report": 1745,
+    "sim": 10_765,
+    "slurm": 6_050,
     "starts": 815,
     "streaming": 350,
     "systems": 1640,
     "telemetry": 1000,
     "workflows": 2315,
-    "workloads": 6990,
-    "worlds": 7745,
+    "workloads": 7010,
+    "worlds": 7920,
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jobwise.power.prices import StepFunction
+from jobwise.power.prices import Stepwise
 
 KWH = 3.6e6  # J
 
@@ -47,7 +47,7 @@ class Energy:
         """By how many kWh the energy may be wrong."""
         return float(self.power.table.plus_minus) * self.estimated / KWH
 
-    def upto(self, times: np.ndarray, steps: StepFunction | None = None) -> np.ndarray:
+    def upto(self, times: np.ndarray, steps: Stepwise | None = None) -> np.ndarray:
         """Return the kWh (with `steps`: what they cost) until times [N], s from the first submit."""
         per = (self.edge - self.edge[0]) if steps is None else steps.until(self.origin + self.edge)
         sums = np.append(0.0, np.cumsum(np.diff(per) * self.watts)) / KWH

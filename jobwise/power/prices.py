@@ -28,7 +28,7 @@ UNITS = {"w": 1.0, "kw": 1e3, "mw": 1e6, "gw": 1e9}
 POWER = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?w)", re.I)
 
 
-class StepFunction(NamedTuple):
+class Stepwise(NamedTuple):
     """A value that changes: value[k] holds from time[k] (s since 1970) to time[k + 1]. `notes`: what the file left open."""
 
     time: np.ndarray  # [K]
@@ -50,12 +50,12 @@ class StepFunction(NamedTuple):
 class Prices:
     """The price (a kWh) and the carbon intensity (g a kWh) over time; None where the file says nothing of it."""
 
-    price: StepFunction | None
-    carbon: StepFunction | None
+    price: Stepwise | None
+    carbon: Stepwise | None
     unit: str = ""  # of the price, as its column has it: EUR
 
     @property
-    def first(self) -> StepFunction:
+    def first(self) -> Stepwise:
         """What jobs are held for: the price, or, where none is known, the carbon intensity."""
         known = self.price or self.carbon
         assert known is not None
@@ -78,14 +78,14 @@ def read_prices(path: str) -> Prices:
     return Prices(steps["price"], steps["carbon"], unit[1].upper() if unit else "")
 
 
-def read_cap(text: str) -> StepFunction:
+def read_cap(text: str) -> Stepwise:
     """Read a cap in W: "2.4MW", or a CSV of times and caps whose column's name ends in its unit (cap_mw) or whose values have
     one. Raises InputError."""
     if parsed := POWER.fullmatch(text.strip()):
         value = float(parsed[1]) * UNITS[parsed[2].lower()]
         if value <= 0:
             raise InputError(f"--cap {text!r}: more than 0 W is expected")
-        return StepFunction(np.array([-np.inf]), np.array([value]))
+        return Stepwise(np.array([-np.inf]), np.array([value]))
     if not text.lower().endswith((".csv", ".csv.gz", ".txt")):
         raise InputError(f"--cap {text!r}: a power such as 2.4MW is expected, or a CSV file of times and caps")
     names, rows = _rows(text)
@@ -118,7 +118,7 @@ def _column(names: Sequence[str], means: re.Pattern, path: str) -> str:
 
 def _steps(
     path: str, names: list[str], rows: list, column: str, least: float | None, unit: float | None = 1.0
-) -> StepFunction | None:
+) -> Stepwise | None:
     """The values of a column over time; None for no column. `unit` None: each value says it."""
     if not column:
         return None
@@ -136,7 +136,7 @@ def _steps(
             why = "twice" if time[k] == time[k - 1] else f"after {rows[k - 1][1][when]}"
             text = f"{path}:{line}: {cells[when]} comes {why}; rows are in order of time, each with one time"
             raise InputError(f"{text} (a local clock has an hour twice when daylight saving ends: write UTC)")
-    return StepFunction(time, value, _gaps(path, time, rows))
+    return Stepwise(time, value, _gaps(path, time, rows))
 
 
 def _gaps(path: str, time: np.ndarray, rows: list) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from jobwise.cluster import UNCAPPED, idle_dtype, step_dtype
 from jobwise.errors import InputError
-from jobwise.power.prices import Prices, StepFunction, read_cap, read_prices
+from jobwise.power.prices import Prices, Stepwise, read_cap, read_prices
 from jobwise.power.table import PowerTable, read_table
 from jobwise.power.watts import nodes_of, watts
 from jobwise.sim.power import is_idle
@@ -29,11 +29,11 @@ class Power:
     table: PowerTable
     nodes: float
     prices: Prices | None = None
-    cap: StepFunction | None = None
+    cap: Stepwise | None = None
     error: float = float("nan")
 
     @property
-    def room(self) -> StepFunction | None:
+    def room(self) -> Stepwise | None:
         """The cap on what jobs add to nodes that are all on, W; None: there is none."""
         return self.cap._replace(value=self.cap.value - self.nodes * self.table.idle) if self.cap else None
 
@@ -111,7 +111,7 @@ def powered(
     w: Workload,
     table: PowerTable | None = None,
     prices: Prices | None = None,
-    cap: StepFunction | None = None,
+    cap: Stepwise | None = None,
     predict: bool = True,
     leave_out: bool = True,
 ) -> Workload:
@@ -125,7 +125,7 @@ def powered(
         What nodes, cores and GPUs draw.
     prices : Prices, optional
         The price and the carbon intensity of a kWh over time.
-    cap : StepFunction, optional
+    cap : Stepwise, optional
         W that the machine may draw. Jobs that could never start under it are left out, and counted.
     predict : bool
         Schedulers know of a job what jobs of its user and name drew before; else what it draws.

@@ -11,7 +11,7 @@ import pytest
 from jobwise.cli import run
 from jobwise.cluster import pool
 from jobwise.errors import InputError
-from jobwise.power.prices import Prices, StepFunction, write_prices
+from jobwise.power.prices import Prices, Stepwise, write_prices
 from jobwise.power.setting import powered
 from jobwise.power.table import PowerTable
 from jobwise.simulate import simulate
@@ -25,7 +25,7 @@ WAITS = WindowSettings(waits=True)
 
 
 def priced(w, prices):
-    steps = StepFunction(1e9 + HOUR * np.arange(len(prices)), np.array(prices, float))
+    steps = Stepwise(1e9 + HOUR * np.arange(len(prices)), np.array(prices, float))
     return powered(replace(w, origin=1e9), PowerTable(core=1000.0), Prices(steps, None))
 
 
@@ -47,7 +47,9 @@ def test_nobody_may_be_chosen_until_the_price_changes():
     first = dict(zip(names, seen[0, 0], strict=True))
     assert first["gain"] == pytest.approx(2 / 3) and first["nobody"] == 0 and seen[0, 1, names.index("nobody")] == 1
     mean = (3 + 2 + 22 * 1) / 24
-    assert first["price"] == pytest.approx(3 / mean - 1, abs=1e-5) and first["cheapest"] == pytest.approx(1 / mean - 1, abs=1e-5)
+    assert first["price"] == pytest.approx(3 / mean - 1, abs=1e-5) and first["cheapest"] == pytest.approx(
+        1 / mean - 1, abs=1e-5
+    )
     assert first["soon"] == pytest.approx(2 / 24)
     total = 0.0
     for action, over in ((1, False), (1, False), (0, True)):
@@ -82,7 +84,7 @@ def test_waiting_needs_prices_and_the_way_to_act():
         envs(w)
     with pytest.raises(InputError, match="agents that act by 'pick'"):
         WindowSettings("commit", waits=True)
-    capped = powered(w, PowerTable(core=1), cap=StepFunction(np.array([-np.inf]), np.array([10.0])))
+    capped = powered(w, PowerTable(core=1), cap=Stepwise(np.array([-np.inf]), np.array([10.0])))
     with pytest.raises(InputError, match="knows of no cap"):
         envs(capped, act="pick")
 
@@ -105,7 +107,7 @@ def test_a_network_is_trained_on_prices_and_waits_on_its_own(tmp_path, capsys):
 
 
 def test_a_cap_is_refused_where_start_deadlines_know_of_none():
-    w = powered(lublin(jobs=50, procs=32, seed=2), PowerTable(core=10), cap=StepFunction(np.array([-np.inf]), np.array([320.0])))
+    w = powered(lublin(jobs=50, procs=32, seed=2), PowerTable(core=10), cap=Stepwise(np.array([-np.inf]), np.array([320.0])))
     for policy in ("jobwise", "saf+easy+trial", "fcfs+easy+promise1.2x"):
         with pytest.raises(InputError, match="know of no cap on power"):
             simulate(w, policy)

@@ -15,7 +15,7 @@ from jobwise.cluster import Cluster, nodes, pool
 from jobwise.errors import InputError
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.names import resolve
-from jobwise.power.prices import StepFunction, read_cap
+from jobwise.power.prices import Stepwise, read_cap
 from jobwise.power.setting import NEVER, powered
 from jobwise.power.table import PowerTable
 from jobwise.simulate import simulate
@@ -38,12 +38,12 @@ def drawn(seed, jobs=40, machine=16, steps=0, overrun=False):
     w = workload(submit, size, run, np.maximum(limit, 1.0), cluster=pool(machine), user=rng.integers(0, 3, jobs))
     power = np.round(size * rng.uniform(5, 20, jobs), 1)[np.argsort(submit, kind="stable")]
     w = replace(w, columns={"power": power}, origin=1e9)
-    cap = StepFunction(np.array([-np.inf]), np.array([power.max() + 50.0]))
+    cap = Stepwise(np.array([-np.inf]), np.array([power.max() + 50.0]))
     if steps:
         time = 1e9 + np.sort(rng.choice(np.arange(1, 6000), steps, replace=False)).astype(float)
         value = np.round(rng.uniform(0.4, 1.0, steps + 1) * (power.max() + 100.0), 1)
         value[-1] = power.max() + 50.0
-        cap = StepFunction(np.append(-np.inf, time), value)
+        cap = Stepwise(np.append(-np.inf, time), value)
     return powered(w, cap=cap, predict=False)
 
 
@@ -158,7 +158,7 @@ def test_jobs_that_could_never_start_are_left_out_and_counted():
 def test_a_long_job_waits_until_the_low_hours_are_over():
     """100 W until 1000 s, then 40 W until 2000 s, then 100 W: a job of 50 W and 600 s starts at 300 at the latest, or at 2000."""
     time = 1e9 + np.array([0.0, 1000.0, 2000.0])
-    cap = StepFunction(time, np.array([100.0, 40.0, 100.0]))
+    cap = Stepwise(time, np.array([100.0, 40.0, 100.0]))
     for submit, start in ((300.0, 400.0), (301.0 + 100, 2000.0)):
         w = workload([0, submit], [1, 1], [10, 600], [10, 600], cluster=pool(2))
         w = replace(w, columns={"power": np.array([1.0, 50.0])}, origin=1e9)
@@ -169,7 +169,7 @@ def test_a_long_job_waits_until_the_low_hours_are_over():
 
 def test_a_cap_over_time_needs_to_know_when_the_log_was():
     w = workload([0], [1], [10], cluster=pool(2))
-    cap = StepFunction(np.array([0.0, 10.0]), np.array([100.0, 50.0]))
+    cap = Stepwise(np.array([0.0, 10.0]), np.array([100.0, 50.0]))
     with pytest.raises(InputError, match="does not say when it began"):
         simulate(powered(w, PowerTable(core=1), cap=cap), "fcfs")
 

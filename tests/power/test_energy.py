@@ -15,7 +15,7 @@ from jobwise.compare.energy import spent
 from jobwise.compare.procedure import compare
 from jobwise.errors import InputError
 from jobwise.power.energy import KWH, remarks
-from jobwise.power.prices import Prices, StepFunction
+from jobwise.power.prices import Prices, Stepwise
 from jobwise.power.setting import powered
 from jobwise.power.table import PowerTable
 from jobwise.power.watts import watts
@@ -138,7 +138,7 @@ def test_a_cap_by_predicted_watts_says_how_far_it_was_exceeded():
     """The second job is assumed to draw 10 W, as the first did, but draws 40 W: with the third 80 W, 50 s above 60 W by 20 W."""
     w = workload([0, 50, 50], [1, 1, 1], [10, 50, 50], cluster=pool(8), user=np.array([1, 1, 1]))
     w = replace(w, columns={"power": np.array([10.0, 40.0, 40.0])})
-    s = simulate(powered(w, cap=StepFunction(np.array([-np.inf]), np.array([60.0]))), "fcfs+easy").summary()
+    s = simulate(powered(w, cap=Stepwise(np.array([-np.inf]), np.array([60.0]))), "fcfs+easy").summary()
     assert s["hours_above_cap"] == pytest.approx(50 / 3600) and s["most_above_cap"] == pytest.approx(0.02)
     assert s["hours_assumed_above_cap"] == 0.0
 
@@ -146,7 +146,7 @@ def test_a_cap_by_predicted_watts_says_how_far_it_was_exceeded():
 def test_cost_and_carbon_go_by_the_hours():
     """1 kW in the first hour at 0.1, in the second at 0.3; 100 and 500 g."""
     time = 1e9 + 3600.0 * np.arange(3)
-    prices = Prices(StepFunction(time, np.array([0.1, 0.3, 0.2])), StepFunction(time, np.array([100.0, 500.0, 0.0])))
+    prices = Prices(Stepwise(time, np.array([0.1, 0.3, 0.2])), Stepwise(time, np.array([100.0, 500.0, 0.0])))
     w = replace(workload([0], [1], [7200], cluster=pool(1)), origin=1e9)
     s = simulate(powered(w, PowerTable(core=1000), prices), "fcfs").summary()
     assert s["energy"] == pytest.approx(2.0) and s["energy_cost"] == pytest.approx(0.4) and s["co2"] == pytest.approx(0.6)
@@ -164,7 +164,7 @@ def test_a_comparison_has_energy_with_intervals():
     w = workload(np.sort(rng.integers(0, 90_000, 600)), rng.integers(1, 9, 600), rng.integers(60, 4000, 600), cluster=pool(16))
     w = replace(w, origin=1e9)
     hours = 1e9 + 3600.0 * np.arange(200)
-    prices = Prices(StepFunction(hours, 0.1 + 0.05 * np.sin(np.arange(200))), None)
+    prices = Prices(Stepwise(hours, 0.1 + 0.05 * np.sin(np.arange(200))), None)
     c = compare(
         powered(w, PowerTable(idle=30, core=10, cores=4, plus_minus=0.2), prices), ["fcfs+easy", "sjf+easy"], replicas=2
     )

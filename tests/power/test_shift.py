@@ -13,7 +13,7 @@ from jobwise.compare.shifting import ROWS, shifted
 from jobwise.errors import InputError
 from jobwise.policies.names import resolve
 from jobwise.power.flexible import flexible
-from jobwise.power.prices import Prices, StepFunction
+from jobwise.power.prices import Prices, Stepwise
 from jobwise.power.setting import powered
 from jobwise.power.table import PowerTable
 from jobwise.simulate import simulate
@@ -25,7 +25,7 @@ HOUR = 3600.0
 
 def priced(w, prices, **table):
     """Hourly prices from the first submit on."""
-    steps = StepFunction(1e9 + HOUR * np.arange(len(prices)), np.array(prices, float))
+    steps = Stepwise(1e9 + HOUR * np.arange(len(prices)), np.array(prices, float))
     return powered(replace(w, origin=1e9), PowerTable(**{"core": 1000.0} | table), Prices(steps, None))
 
 

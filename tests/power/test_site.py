@@ -11,7 +11,7 @@ import pytest
 from conftest import write_site
 
 from jobwise.cli import run
-from jobwise.power.prices import StepFunction, read_cap
+from jobwise.power.prices import Stepwise, read_cap
 from jobwise.power.setting import powered
 from jobwise.power.table import PowerTable
 from jobwise.simulate import simulate
@@ -40,7 +40,7 @@ def test_a_site_never_exceeds_its_cap(policy):
 def test_a_cap_that_changes_is_kept_on_a_site():
     w = replace(small(), origin=1e9)
     hours = 1e9 + 3600.0 * np.arange(0, 4000, 6)
-    cap = StepFunction(hours, np.where(np.arange(len(hours)) % 2, 1350.0, 1640.0))
+    cap = Stepwise(hours, np.where(np.arange(len(hours)) % 2, 1350.0, 1640.0))
     x = powered(w, TABLE, cap=cap)
     truth = x.truth.copy()
     truth["runtime"] = np.minimum(truth["runtime"], np.maximum(x.jobs["walltime"], 1.0))  # none outlives its limit
@@ -55,7 +55,7 @@ def test_lines_for_slurm_keep_the_cap():
     assert lines[1] == 'job_submit.lua: job_desc.licenses = "watts:" .. math.ceil(4 * cpus + 100 * gpus)'
     assert "mode: MODE_3" in lines[2] and "count: 400" in lines[2]
     assert len(cap_lines(powered(small(version=241100), TABLE, cap=read_cap("1.4kW")))) == 2
-    over_time = StepFunction(1e9 + np.array([0.0, 3600.0, 7200.0]), np.array([1300.0, 1400.0, 1350.0]))
+    over_time = Stepwise(1e9 + np.array([0.0, 3600.0, 7200.0]), np.array([1300.0, 1400.0, 1350.0]))
     held = cap_lines(powered(replace(w, origin=1e9), TABLE, cap=over_time))
     assert held[2].startswith("scontrol create reservation StartTime=2001-09-09T01:46 Duration=60 Licenses=watts:100 ")
 
@@ -70,7 +70,9 @@ def test_what_if_says_what_a_cap_costs_and_whom(tmp_path, capsys):
     assert run([*words, "--cap", cap, "--or", "cap=1GW", "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
     mine, free = out["changes"]
-    assert mine["energy"]["after"]["peak_power"] <= 0.851 * now["peak_power"] and mine["energy"]["after"]["hours_above_cap"] == 0
+    assert (
+        mine["energy"]["after"]["peak_power"] <= 0.851 * now["peak_power"] and mine["energy"]["after"]["hours_above_cap"] == 0
+    )
     assert mine["wait"]["mean_s"] > mine["wait"]["present_s"] and mine["groups"]
     assert free["wait"]["change"] == 0.0 and free["energy"]["change"]["change"] == pytest.approx(0.0)
     assert run([*words, "--cap", cap, "--report", str(tmp_path / "r.html")]) == 0

@@ -1,6 +1,6 @@
 """The verbs of the kernel: by hand, and under random decisions the invariants that must hold whatever a policy does.
 
-Modules: decision.py, jobs.py, sim/allocations.py, sim/completions.py, sim/simulation.py, sim/state.py.
+Modules: decision.py, jobs.py, sim/allocations.py, sim/completions.py, sim/queued.py, sim/simulation.py, sim/state.py.
 """
 
 import numpy as np
