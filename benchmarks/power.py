@@ -128,7 +128,8 @@ def main() -> int:
             ["place", "scheduler", "logs", "simulated hours", "hours above the cap", "within 1 % of it"], hours(given.hours)
         ),
         "",
-        "Seconds of a replay, the best of five, without a cap and under one at 90 % of the full power; in brackets how many times as long.",
+        "Seconds of a replay, the best of five, without a cap and under one at 90 % of the full power; in brackets how many "
+        "times as long.",
         "",
         *table(["place", "scheduler", "jobs", "without", "a constant cap", "a cap of 40 steps"], speed()),
     ]

@@ -108,7 +108,8 @@ def beside(steps, step, used, draw, until):
 
 @kernel
 def pencil(steps, step, begin, draw, length):
-    """Keep (or, below 0, give up) `draw` for a reservation from `begin` (s) on, in the steps after `step` that begin after it."""
+    """Keep (or, below 0, give up) `draw` for a reservation from `begin` (s) on, in the steps after `step` that begin after
+    it."""
     i = step + 1 if begin < np.inf else len(steps)
     while i < len(steps) and steps[i]["time"] < begin + length:
         if steps[i]["time"] > begin:
