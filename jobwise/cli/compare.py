@@ -31,26 +31,20 @@ class Judging:
     """Judging: on which jobs schedulers are compared, and how often."""
 
     window: Annotated[Optional[int], typer.Option("--window", min=2, help="Jobs per window.")] = None
-    split: Annotated[
-        Optional[float], typer.Option("--split", help="Compare on what comes after this share of the jobs, e.g. 0.7.")
-    ] = None
+    split: Annotated[Optional[float], typer.Option("--split", help="Compare on the jobs behind this share, e.g. 0.7.")] = None
     max_wait: Annotated[
         Optional[str],
         typer.Option(
             "--max-wait", help="Only rules whose longest wait is at most 1.2x that of FCFS with EASY join (--split, --origins)."
         ),
     ] = None
-    replicas: Annotated[
-        int, typer.Option("--replicas", min=0, max=1000, help="Time-shifted replicas of windows, and of the log (at most 4).")
-    ] = 8
+    replicas: Annotated[int, typer.Option("--replicas", min=0, max=1000, help="Time-shifted replicas (of the log: 4).")] = 8
     jitter_s: Annotated[
         Optional[float], typer.Option("--jitter", min=0, help="Move submits by up to X s. [default: by the log's gaps]")
     ] = None
     origins: Annotated[
         Optional[int],
-        typer.Option(
-            "--origins", min=1, max=6, help="Choose on the jobs before t, judge on the tenth after it; t = 0.4 … 0.9."
-        ),
+        typer.Option("--origins", min=1, max=6, help="Choose before t, judge the tenth after; t = 0.4 … 0.9."),
     ] = None
     all: All = False
 
@@ -60,7 +54,7 @@ def compare(
     log: Log,
     policy: Annotated[
         Optional[list[str]],
-        policy_option(help="Repeat it; the first is the reference. [default: rules, and `jobwise`]"),
+        policy_option(help="Repeat it; the first is the reference. [default: rules]"),
     ] = None,
     report: Annotated[Optional[str], typer.Option("--report", help="Write one HTML file with tables and figures.")] = None,
     part: LogPart = LogPart(),

@@ -33,6 +33,7 @@ COMMANDS = {  # command -> where its function is
     "warm-up": "warm_up:warm_up",
     "doctor": "doctor:doctor",
     "zoo": "zoo:zoo",
+    "mcp": "mcp:mcp",
     "export-onnx": "explain:export_onnx",
 }
 LIVE = {  # of `jobwise slurm --help`: what needs a cluster, and what does not
@@ -91,7 +92,7 @@ SECTIONS = {  # of `jobwise --help`: title -> commands
     "Compare schedulers": ("compare", "policies", "reproduce"),
     "Learn": ("train", "evaluate", "probe", "zoo", "export-onnx"),
     "Run workflows": ("workflow", "mars"),
-    "Your Slurm, your nodes": ("slurm", "telemetry"),
+    "Your Slurm, your nodes": ("slurm", "telemetry", "mcp"),
     "This installation": ("doctor", "warm-up"),
 }
 BEGIN = (

@@ -58,15 +58,13 @@ Fields = Annotated[Optional[str], typer.Option("--fields", help="Names of the co
 OfCluster = Annotated[Optional[str], typer.Option("--cluster", help="Of several clusters in one log, this one's jobs.")]
 PowerFile = Annotated[
     Optional[str],
-    typer.Option("--power", help="A table (TOML) of what nodes, cores and GPUs draw; `log`: what the log says alone."),
+    typer.Option("--power", help="TOML table of what nodes, cores, GPUs draw; or `log`."),
 ]
-PricesFile = Annotated[
-    Optional[str], typer.Option("--prices", help="CSV of the price, or the carbon intensity, of a kWh over time (UTC).")
-]
+PricesFile = Annotated[Optional[str], typer.Option("--prices", help="CSV of the price, or carbon intensity, of a kWh.")]
 Cap = Annotated[Optional[str], typer.Option("--cap", help="What the machine may draw: 2.4MW, or a CSV over time.")]
 Flexible = Annotated[
     Optional[str],
-    typer.Option("--flexible", help="Who lets +shift hold its jobs: a share (0.3, drawn), or queue=NAME, partition=, user=."),
+    typer.Option("--flexible", help="Whose jobs +shift may hold: 0.3 (drawn), queue=NAME."),
 ]
 EndAtLimit = Annotated[bool, typer.Option("--end-at-limit", help="End jobs at their requested time.")]
 All = Annotated[bool, typer.Option("--all", help="Show all measures: windows, ranks, replicas.")]

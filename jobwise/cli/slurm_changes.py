@@ -90,7 +90,6 @@ def what_if(
     Examples:
         jobwise slurm what-if site --nodes 2
         jobwise slurm what-if site --or nodes=4 --or demand=1.2
-        jobwise slurm what-if site --power table.toml --cap 40kW
     """
     lines, nodes, limits = changing.change or [], changing.nodes, changing.limits
     demand, either = changing.demand, changing.either or []

@@ -354,6 +354,8 @@ def from_older(key: str, stored: np.ndarray, like: np.ndarray) -> np.ndarray:
                 out["before"] = out["now"]
             if "began" in newer:
                 out["began"] = np.nan
+            if "patience" in newer:
+                out["patience"] = np.inf
             return out.reshape(-1).view(np.uint8)
     raise ValueError(f"{key} has {stored.size} bytes instead of {like.nbytes}")
 

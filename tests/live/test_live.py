@@ -1,7 +1,7 @@
 """A running cluster, read from the outputs of Slurm's commands: predicted starts, both dialects, bad input; recorded sites.
 
 Modules: cli/slurm_when.py, live/alternatives.py, live/sources.py, live/standing.py, live/starts.py,
-sim/site/slurm_stand.py.
+sim/site/slurm_stand.py, slurm/read/batch.py.
 """
 
 import json
@@ -20,6 +20,7 @@ from jobwise.live.standing import SitePlayer
 from jobwise.live.starts import in_words, predict
 from jobwise.policies.names import resolve
 from jobwise.slurm.client import Slurm
+from jobwise.slurm.read.batch import line_of
 from jobwise.slurm.read.recording import read as read_recording
 from jobwise.starts import futures
 from jobwise.starts.calibration import Calibration
@@ -234,6 +235,77 @@ def test_the_commands(cluster, capsys):
     assert new["cpus"] == 4 and new["limit"] == 7200 and new["start"] >= 0
     assert run(["slurm", "fits", "--folder", str(cluster), "--procs", "4", "--time", "2h"]) == 0
     assert "starts in" in capsys.readouterr().out
+
+
+SCRIPT = """#!/bin/bash
+# a comment
+#SBATCH --job-name=x --ntasks=2
+#SBATCH -c 2   # two each
+#SBATCH --time=12:00:00
+
+#SBATCH --partition=batch
+echo hello
+#SBATCH --ntasks=99
+"""
+
+
+def test_a_script_is_asked_about_and_the_changed_line_printed(cluster, tmp_path, capsys):
+    """Two tasks of two CPUs for 12 h, as sbatch reads it: lines behind the first command do not count."""
+    (tmp_path / "job.sh").write_text(SCRIPT)
+    words = ["slurm", "fits", "--folder", str(cluster), "--batch", str(tmp_path / "job.sh")]
+    assert run([*words, "--json"]) == 0
+    new = json.loads(capsys.readouterr().out)
+    assert new["cpus"] == 4 and new["limit"] == 12 * 3600 and new["partition"] == "batch"
+    assert run(["slurm", "fits", "--folder", str(cluster), "--procs", "4", "--time", "12h", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["start"] == new["start"]
+    for x in new["sooner"]:
+        assert x["change"].startswith(("half the t", "--time-min")) or x["line"].startswith("#SBATCH --")
+    assert run(words) == 0 and "4 CPUs for 12.0 h in batch: starts in" in capsys.readouterr().out
+
+
+def test_lines_of_other_requests(cluster):
+    site = sources.look(cluster).workload.cluster.known_site
+    assert line_of({"walltime": 5400.0}, site) == "#SBATCH --time=1:30:00"
+    assert line_of({"partition": 0.0}, site) == f"#SBATCH --partition={site.partition_names[0]}"
+    assert line_of({"queue": 0.0}, site) == f"#SBATCH --qos={site.qos_names[0]}"
+    assert line_of({"walltime": 5400.0, "ask": 1.0}, site) == ""
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("echo hello\n", ":1: a batch script begins with #!"),
+        ("#!/bin/sh\n#SBATCH -n 4\n", "names no time limit"),
+        ("#!/bin/sh\n#SBATCH -n four -t 10\n", "an option cannot be read"),
+        ("#!/bin/sh\n#SBATCH --comment='x\n", ":2: "),
+    ],
+)
+def test_bad_scripts_are_one_line(cluster, tmp_path, capsys, text, says):
+    (tmp_path / "job.sh").write_text(text)
+    assert run(["slurm", "fits", "--folder", str(cluster), "--batch", str(tmp_path / "job.sh")]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_several_clusters_and_partitions_stand_in_one_table(cluster, tmp_path, capsys):
+    """The same cluster with an empty queue starts it at once."""
+    quiet = tmp_path / "quiet"
+    shutil.copytree(cluster, quiet)
+    (quiet / "squeue.json").write_text('{"jobs": []}')
+    words = ["slurm", "fits", "--procs", "4", "--time", "2h", "--cluster", f"busy={cluster}", "--cluster", f"quiet={quiet}"]
+    assert run([*words, "--json"]) == 0
+    places = json.loads(capsys.readouterr().out)["places"]
+    assert [x["cluster"] for x in places] == ["quiet", "busy"] and places[0]["start"] < 60 < places[1]["start"]
+    assert run(words) == 0 and "where it starts first" in capsys.readouterr().out
+    assert run(["slurm", "fits", "--procs", "4", "--time", "2h", "--folder", str(cluster), "--partition", "all"]) == 0
+    assert "batch" in capsys.readouterr().out
+    for more, says in (
+        (["--cluster", "x"], "NAME=FOLDER"),
+        (["--cluster", "x=/none"], "is no folder"),
+        (["--folder", "x"], "leave"),
+    ):
+        assert run([*words, *more]) == 2 and says in capsys.readouterr().err
+    assert run(["slurm", "fits", "--procs", "4000", "--time", "2h", "--cluster", f"busy={cluster}"]) == 2
+    assert "it fits nowhere" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("part", [0.0, 0.49, 0.51, 0.999])

@@ -13,6 +13,7 @@ from conftest import TESTS
 
 import jobwise as jw
 from jobwise.policies.names import load
+from jobwise.sim.state import NEWER
 from jobwise.systems import configure
 from jobwise.workloads.jobsets import TEST
 
@@ -60,9 +61,9 @@ def older(key, array):
     """An array of an environment as version 0.1 stored it."""
     if key == "state_lists":
         return np.ascontiguousarray(array[:, :3])
-    if key != "state_sims":
+    if key not in NEWER:
         return array
-    later = ("before", "acted", "acting", "trials", "shown")
+    later = {name for name, shape in NEWER[key][-1].items() if shape is None}
     kept = [(n, array.dtype[n].base, array.dtype[n].shape) for n in array.dtype.names if n not in later]
     old = np.zeros(array.shape, np.dtype(kept, align=True))
     for name in old.dtype.names:
