@@ -318,7 +318,7 @@ def test_functions_say_what_they_take_and_return():
 
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
     "top": 2440,
-    "cli": 4880,
+    "cli": 5120,
     "compare": 1940,
     "compiled": 550,
     "forecast": 1100,
@@ -328,8 +328,8 @@ LINES = {  # most lines of a package; raised only by a commit whose message says
     "policies": 2915,
     "power": 790,
     "report": 1745,
-    "sim": 10_765,
-    "slurm": 6_050,
+    "sim": 10_770,
+    "slurm": 6_115,
     "starts": 815,
     "streaming": 350,
     "systems": 1640,

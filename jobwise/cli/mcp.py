@@ -20,19 +20,20 @@ from jobwise.errors import InputError, in_a_line
 ONE_AT_A_TIME = Lock()  # answers are printed, and caught
 MOST = 60  # jobs of an answer: a chat reads all of it
 ABOUT = (
-    "Answers about the jobs of one Slurm cluster, by simulation: when waiting jobs start and why they wait, when a new job would "
-    "start and what would start it sooner, what another configuration would have done. Times are seconds from now. start_80 is "
-    "the interval that holds the start in 80 % of the cases: say it, not the start alone. Nothing is changed on the cluster."
+    "Answers about the jobs of one Slurm cluster, by simulation: when waiting jobs start and why they wait, when a new job "
+    "would start and what would start it sooner, what another configuration would have done. Times are seconds from now. "
+    "start_80 is the interval that holds the start in 80 % of the cases: say it, not the start alone. Nothing is changed on "
+    "the cluster."
 )
 
 
 def answer(words: list[str]) -> dict[str, Any]:
     """Return what a command prints with --json. Raises InputError with the line that it would print."""
-    from jobwise.cli import main
+    from jobwise.cli.main import app
 
     out = io.StringIO()
     with ONE_AT_A_TIME, redirect_stdout(out):
-        main.app([*words, "--json"], prog_name="jobwise", standalone_mode=False)
+        app([*words, "--json"], prog_name="jobwise", standalone_mode=False)
     return json.loads(out.getvalue())
 
 
@@ -70,8 +71,8 @@ class Tools:
         partition: str | None = None,
         script: str | None = None,
     ) -> dict[str, Any]:
-        """When would a job that is not submitted yet start, and what would start it sooner? `time` is its limit, such as 90m, 12h,
-        2d; `script` the path of a batch script in place of cpus and time; partition `all` compares the partitions."""
+        """When would a job that is not submitted yet start, and what would start it sooner? `time` is its limit, such as 90m,
+        12h, 2d; `script` the path of a batch script in place of cpus and time; partition `all` compares the partitions."""
         known = {"procs": cpus, "time": time, "nodes": nodes, "gpus-per-node": gpus_per_node, "partition": partition}
         known |= {"batch": script, "user": self.user}
         words = [w for name, value in known.items() if value is not None for w in (f"--{name}", str(value))]
@@ -86,8 +87,8 @@ class Tools:
     def what_if(
         self, set_lines: list[str] | None = None, nodes: int = 0, cap: str = "", power_table: str = ""
     ) -> dict[str, Any]:
-        """What would another configuration have done with the recorded jobs? Lines of slurm.conf such as bf_window=2880, nodes that
-        are added, or a cap on power such as 40kW (with a table of what nodes draw)."""
+        """What would another configuration have done with the recorded jobs? Lines of slurm.conf such as bf_window=2880, nodes
+        that are added, or a cap on power such as 40kW (with a table of what nodes draw)."""
         if self.site is None:
             raise InputError("no folder of a site is known: start the server with --site FOLDER (`jobwise slurm site`)")
         words = ["slurm", "what-if", self.site, *(w for line in set_lines or [] for w in ("--set", line))]
@@ -115,11 +116,11 @@ def server(tools: Tools) -> Any:
 
     made = MCPServer("jobwise", instructions=ABOUT, version=__version__, log_level="WARNING")
     for tool in (tools.when, tools.explain, tools.fits, tools.advise, tools.what_if):
-        made.add_tool(_told(tool), name=tool.__name__, annotations=ToolAnnotations(read_only_hint=True))
+        made.add_tool(_in_words(tool), name=tool.__name__, annotations=ToolAnnotations(read_only_hint=True))
     return made
 
 
-def _told(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+def _in_words(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
     """The same, whose InputError is an error of the tool, in one line."""
     from functools import wraps
 

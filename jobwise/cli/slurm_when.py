@@ -147,7 +147,6 @@ def fits(
     """When would a job start that has not been submitted yet, and what would start sooner?
 
     Examples:
-        jobwise slurm fits --procs 32 --time 2h
         jobwise slurm fits --procs 32 --time 2h --folder live
         jobwise slurm fits --batch job.sh
     """

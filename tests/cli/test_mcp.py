@@ -23,11 +23,8 @@ def place(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("live") / "cluster"
     write_site(folder, jobs=60)
-    rows = [line.split("|") for line in (folder / "sacct.txt").read_text().splitlines()]
-    from datetime import UTC, datetime
-
-    last = max(datetime.fromisoformat(x[rows[0].index("End")]).replace(tzinfo=UTC).timestamp() for x in rows[1:])
-    now = last + 900
+    rows = (folder / "sacct.txt").read_text().splitlines()
+    now = max(int(row.split("|")[10]) for row in rows[1:]) + 900
     running = [job(9000 + k, 4, 600, now, "RUNNING", "None", nodes=f"n{k}", ran=100) for k in range(1, 5)]
     waiting = [job(9005, 4, 60, now), job(9006, 2, 30, now, user_name="u2")]
     (folder / "squeue.json").write_text(json.dumps({"jobs": running + waiting}))

@@ -25,8 +25,8 @@ class Batch(NamedTuple):
 
 
 def read_batch(path: str, more: str = "") -> Batch:
-    """Read the #SBATCH lines of a script, up to its first command, as sbatch does; `more`: options of sbatch's own command line,
-    which go before them. Raises InputError: file:line, and what would be right."""
+    """Read the #SBATCH lines of a script, up to its first command, as sbatch does; `more`: options of sbatch's own command
+    line, which go before them. Raises InputError: file:line, and what would be right."""
     try:
         text = Path(path).read_text(errors="replace")
     except OSError as error:
@@ -44,15 +44,15 @@ def read_batch(path: str, more: str = "") -> Batch:
             except ValueError as error:
                 raise InputError(f"{path}:{i}: {plain(line)[:60]!r}: {error}") from None
     every = [*words, *shlex.split(more)]  # what comes last counts
-    given = options(shlex.join(["sbatch", *every, "job.sh"]))
-    if "time" not in given:
+    asked = options(shlex.join(["sbatch", *every, "job.sh"]))
+    if "time" not in asked:
         raise InputError(f"{path}: names no time limit; a line such as `#SBATCH --time=2:00:00` is expected")
     try:
-        row = by_line(given, (0, 0))
-        limit = seconds(given["time"])
+        row = by_line(asked, (0, 0))
+        limit = seconds(asked["time"])
     except ValueError as error:
         raise InputError(f"{path}: an option cannot be read: {error}") from None
-    return Batch(shlex.join(every), given, max(int(row[2]) * int(row[3]), 1), limit)
+    return Batch(shlex.join(every), asked, max(int(row[2]) * int(row[3]), 1), limit)
 
 
 def line_of(fields: Mapping[str, Any], site: Site) -> str:
