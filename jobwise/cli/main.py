@@ -33,6 +33,7 @@ COMMANDS = {  # command -> where its function is
     "warm-up": "warm_up:warm_up",
     "doctor": "doctor:doctor",
     "zoo": "zoo:zoo",
+    "start": "start:start",
     "mcp": "mcp:mcp",
     "export-onnx": "explain:export_onnx",
 }
@@ -93,7 +94,7 @@ SECTIONS = {  # of `jobwise --help`: title -> commands
     "Learn": ("train", "evaluate", "probe", "zoo", "export-onnx"),
     "Run workflows": ("workflow", "mars"),
     "Your Slurm, your nodes": ("slurm", "telemetry", "mcp"),
-    "This installation": ("doctor", "warm-up"),
+    "This installation": ("start", "doctor", "warm-up"),
 }
 BEGIN = (
     "jobwise compare LOG.swf.gz       what other schedulers would have done",
