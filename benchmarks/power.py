@@ -118,8 +118,8 @@ def main() -> int:
         "",
         made("python -m benchmarks.power"),
         "",
-        "Random logs of random power under caps at 75 % of the full power, without jobs that could never start then; every other "
-        "one with a cap that changes 40 times. "
+        "Random logs of random power under caps at 75 % of the full power, without jobs that could never start then; every "
+        "other one with a cap that changes 40 times. "
         "Hours above the cap are those by what jobs are assumed to draw and by what they do, which is the same here.",
         "",
         *table(

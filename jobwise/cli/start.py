@@ -39,31 +39,83 @@ class Way(NamedTuple):
 
 
 WAYS = (
-    Way(LOG, "compare", ("jobwise trace info {}", "jobwise compare {} --report out.html", "jobwise compare {} --split 0.7 --max-wait 1.2x")),
+    Way(
+        LOG,
+        "compare",
+        ("jobwise trace info {}", "jobwise compare {} --report out.html", "jobwise compare {} --split 0.7 --max-wait 1.2x"),
+    ),
     Way(LOG, "start", ("jobwise trace info {}", "jobwise when {} --at 30d", "jobwise simulate {} --out schedule.csv")),
     Way(LOG, "settings", ("jobwise compare {} -p fcfs+easy -p jobwise", "jobwise policies", "jobwise slurm site")),
-    Way(LOG, "energy", ("jobwise simulate {} --power table.toml", "jobwise compare {} --power table.toml --prices prices.csv",
-                        "jobwise simulate {} --power table.toml --cap 40kW")),
-    Way(LOG, "learn", ("jobwise train search {} --out runs/mine", "jobwise evaluate runs/mine {}", "jobwise probe runs/mine {}")),
-    Way(SITE, "compare", ("jobwise slurm fidelity {}", "jobwise slurm what-if {} -p fcfs+easy", "jobwise slurm what-if {} -p slurm -p saf+easy")),
+    Way(
+        LOG,
+        "energy",
+        (
+            "jobwise simulate {} --power table.toml",
+            "jobwise compare {} --power table.toml --prices prices.csv",
+            "jobwise simulate {} --power table.toml --cap 40kW",
+        ),
+    ),
+    Way(
+        LOG, "learn", ("jobwise train search {} --out runs/mine", "jobwise evaluate runs/mine {}", "jobwise probe runs/mine {}")
+    ),
+    Way(
+        SITE,
+        "compare",
+        ("jobwise slurm fidelity {}", "jobwise slurm what-if {} -p fcfs+easy", "jobwise slurm what-if {} -p slurm -p saf+easy"),
+    ),
     Way(SITE, "start", ("jobwise slurm fidelity {}", "jobwise slurm advise --folder {}", "jobwise slurm check {}")),
-    Way(SITE, "settings", ("jobwise slurm fidelity {}", "jobwise slurm what-if {} --nodes 2", "jobwise slurm tune {} --max-wait 1.2x")),
-    Way(SITE, "energy", ("jobwise slurm fidelity {}", "jobwise slurm what-if {} --power table.toml --cap 40kW",
-                         "jobwise slurm what-if {} --power table.toml --nodes 2")),
-    Way(SITE, "learn", ("jobwise slurm fidelity {}", "jobwise slurm what-if {} -p jobwise", "jobwise slurm tune {} --max-wait 1.2x")),
+    Way(
+        SITE,
+        "settings",
+        ("jobwise slurm fidelity {}", "jobwise slurm what-if {} --nodes 2", "jobwise slurm tune {} --max-wait 1.2x"),
+    ),
+    Way(
+        SITE,
+        "energy",
+        (
+            "jobwise slurm fidelity {}",
+            "jobwise slurm what-if {} --power table.toml --cap 40kW",
+            "jobwise slurm what-if {} --power table.toml --nodes 2",
+        ),
+    ),
+    Way(
+        SITE,
+        "learn",
+        ("jobwise slurm fidelity {}", "jobwise slurm what-if {} -p jobwise", "jobwise slurm tune {} --max-wait 1.2x"),
+    ),
     Way(LIVE, "compare", ("jobwise slurm advise", "jobwise slurm site", "jobwise slurm shadow -p jobwise")),
-    Way(LIVE, "start", ("jobwise slurm when --mine", "jobwise slurm fits --batch job.sh", "jobwise slurm when --mine --sooner")),
+    Way(
+        LIVE, "start", ("jobwise slurm when --mine", "jobwise slurm fits --batch job.sh", "jobwise slurm when --mine --sooner")
+    ),
     Way(LIVE, "settings", ("jobwise slurm advise --tune", "jobwise slurm site", "jobwise slurm shadow -p jobwise")),
     Way(LIVE, "energy", ("jobwise slurm site", "jobwise trace sacct-command", "jobwise policies")),
     Way(LIVE, "learn", ("jobwise slurm shadow -p jobwise", "jobwise slurm site", "jobwise slurm retrain --help")),
-    Way(NOTHING, "compare", ("jobwise trace generate log.swf", "jobwise trace info log.swf", "jobwise compare log.swf --report out.html")),
+    Way(
+        NOTHING,
+        "compare",
+        ("jobwise trace generate log.swf", "jobwise trace info log.swf", "jobwise compare log.swf --report out.html"),
+    ),
     Way(NOTHING, "start", ("jobwise trace generate log.swf", "jobwise trace info log.swf", "jobwise when log.swf --at 1d")),
     Way(NOTHING, "settings", ("jobwise trace generate log.swf", "jobwise compare log.swf", "jobwise policies")),
-    Way(NOTHING, "energy", ("jobwise trace generate log.swf", "jobwise simulate log.swf --power table.toml",
-                            "jobwise simulate log.swf --power table.toml --cap 40kW")),
-    Way(NOTHING, "learn", ("jobwise trace generate log.swf", "jobwise train search log.swf --out runs/mine --preset smoke",
-                           "jobwise evaluate runs/mine log.swf")),
-)  # fmt: skip
+    Way(
+        NOTHING,
+        "energy",
+        (
+            "jobwise trace generate log.swf",
+            "jobwise simulate log.swf --power table.toml",
+            "jobwise simulate log.swf --power table.toml --cap 40kW",
+        ),
+    ),
+    Way(
+        NOTHING,
+        "learn",
+        (
+            "jobwise trace generate log.swf",
+            "jobwise train search log.swf --out runs/mine --preset smoke",
+            "jobwise evaluate runs/mine log.swf",
+        ),
+    ),
+)
 
 
 def lying_here(have: str, folder: Path) -> list[str]:

@@ -175,21 +175,15 @@ def powered_by(
 
 
 def could_start(w: Workload) -> np.ndarray:
-    """[J] bool: is there a time from which on the cap lets a job run alone, as long as it asks to? Raises InputError where
-    there is none for any job."""
+    """[J] bool: does the last step of the cap, which holds on for ever, let a job run alone? Raises InputError where it lets
+    none."""
     power = w.cluster.power
-    most, base = power.cap.value.max(), power.nodes * power.table.idle
+    most, base = power.cap.value[-1], power.nodes * power.table.idle
     if most <= base:
         raise InputError(
             f"a cap of {most:,.0f} W: the idle nodes alone draw {base:,.0f} W ({power.nodes:,.0f} of {power.table.idle:g} W)"
         )
-    steps = power.steps(w.origin, False)
-    fits = w.jobs["draw"] <= steps["cap"].min()
-    for j in np.flatnonzero(~fits & (w.jobs["draw"] <= steps["cap"].max())):
-        ok = steps["cap"] >= w.jobs["draw"][j]
-        edge = np.flatnonzero(np.diff(np.concatenate([[False], ok, [False]]).astype(int)))
-        begin, end = steps["time"][edge[::2]], np.append(steps["time"], np.inf)[edge[1::2]]
-        fits[j] = bool((end - begin >= max(w.jobs["walltime"][j], 1.0) + power.table.wake).any())
+    fits = w.jobs["draw"] <= power.steps(w.origin, False)["cap"][-1]
     if not fits.any():
         raise InputError(f"no job of {w.name} could ever start under the cap")
     return fits
