@@ -318,12 +318,12 @@ def test_functions_say_what_they_take_and_return():
 
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
     "top": 2440,
-    "cli": 5120,
+    "cli": 5310,
     "compare": 1940,
     "compiled": 550,
     "forecast": 1100,
     "learn": 5110,
-    "live": 3720,
+    "live": 3870,
     "parallel": 800,
     "policies": 2915,
     "power": 790,

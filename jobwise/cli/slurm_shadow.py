@@ -21,6 +21,7 @@ from jobwise.live.cycle import Cycle
 from jobwise.live.gains import gains
 from jobwise.live.shadow import Shadow
 from jobwise.live.sinks.journal import GROUPS, Journal
+from jobwise.live.sinks.notices import Notices, read_notices
 from jobwise.live.sinks.told import Told
 from jobwise.live.sources import ClusterReader
 from jobwise.policies.names import resolve
@@ -90,6 +91,7 @@ def shadow(
     cycles: Cycles = None,
     report: Annotated[bool, typer.Option("--report", help="Only say what the journal tells so far.")] = False,
     retrain: Retrain = None,
+    notify: Annotated[Optional[str], typer.Option("--notify", help="A file of who is sent a message when.")] = None,
     served: Served = Served(),
     as_json: Json = False,
 ) -> None:
@@ -98,7 +100,7 @@ def shadow(
     Examples:
         jobwise slurm shadow --state shadow
     """
-    pause = seconds(every, "--every")
+    pause, notices = seconds(every, "--every"), [Notices(read_notices(notify))] if notify else []
     if report and not (Path(state) / "journal.sqlite").is_file():
         raise InputError(f"{state}: holds no journal; `jobwise slurm shadow --state {state}` begins one")
     with closing(Journal(Path(state), reads=report)) as journal:
@@ -110,7 +112,7 @@ def shadow(
                 page(served) as board,
             ):
                 follower = Shadow(journal)
-                sinks = [follower, *shown(board, follower), lines(_news), learns]
+                sinks = [follower, *shown(board, follower), lines(_news), *notices, learns]
                 Cycle(reader, learns.policy, sinks).run(pause, cycles)
         _told(journal, as_json, gained(Path(state), journal, policy) if report else None)
 
