@@ -1,7 +1,7 @@
 """Notices: a message to those who asked for it, when a job is about to start, or the queue has become long.
 
-Who is told what stands in a file, for addresses hold passwords. Messages go by apprise (mail, chats, web hooks). A job is told
-once, a long queue once until it is short again, and nobody gets more than MOST messages of one look.
+A file says who is sent what, for addresses hold passwords. Messages go by apprise (mail, chats, web hooks). A job is announced
+once, a long queue once until it is short again, and nobody is sent more than MOST messages of one look.
 """
 
 from __future__ import annotations
