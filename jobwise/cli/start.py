@@ -167,7 +167,7 @@ def start(
 
 
 def _table() -> None:
-    """Print the choices."""
+    """Print the choices, each with one of its commands."""
     rows = [[x.have if x.know == "compare" else "", x.know, x.commands[1]] for x in WAYS]
     print_table("jobwise start --have … --know … prints three commands", ["have", "know", "one of them"], rows, left=3)
     for known in (HAVE, KNOW):
