@@ -189,7 +189,7 @@ COMMANDS = list(
         if re.match(r"(\$ )?jobwise ", line)
     )
 )
-LIVE = re.compile(r"jobwise (slurm (when|fits|advise|watch|shadow|steer|retrain|check)|warm-up|doctor|reproduce|mars run sort)")
+LIVE = re.compile(r"jobwise (slurm (when|fits|advise|watch|shadow|steer|retrain|check)|warm-up|doctor|reproduce|mars run sort|mcp)")
 
 
 def _examples():
@@ -202,7 +202,7 @@ def _examples():
 
 
 EXAMPLES = _examples()
-COMMANDS = [x for x in COMMANDS if x != "jobwise slurm when"]  # it needs a cluster
+COMMANDS = [x for x in COMMANDS if x not in ("jobwise slurm when", "jobwise mcp")]  # a cluster, an assistant
 COMMANDS += [x for x in EXAMPLES if x not in COMMANDS and not LIVE.match(x)]
 WDL = """version 1.0
 task t { input { Int n } command { echo ~{n} } output { String s = read_string(stdout()) } }
