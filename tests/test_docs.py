@@ -189,7 +189,9 @@ COMMANDS = list(
         if re.match(r"(\$ )?jobwise ", line)
     )
 )
-LIVE = re.compile(r"jobwise (slurm (when|fits|advise|watch|shadow|steer|retrain|check)|warm-up|doctor|reproduce|mars run sort|mcp)")
+LIVE = re.compile(
+    r"jobwise (slurm (when|fits|advise|watch|shadow|steer|retrain|check)|warm-up|doctor|reproduce|mars run sort|mcp)"
+)
 
 
 def _examples():
