@@ -5,11 +5,15 @@ sim/site/slurm_stand.py, slurm/read/batch.py.
 """
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SHARED, programs
+from conftest import ROOT, SHARED, programs
 from cycles import Shadowing
 
 from jobwise.cli import run
@@ -261,6 +265,92 @@ def test_a_script_is_asked_about_and_the_changed_line_printed(cluster, tmp_path,
     for x in new["sooner"]:
         assert x["change"].startswith(("half the t", "--time-min")) or x["line"].startswith("#SBATCH --")
     assert run(words) == 0 and "4 CPUs for 12.0 h in batch: starts in" in capsys.readouterr().out
+
+
+ASKS = ROOT / "docs" / "launch" / "sbatch-asks"
+NEXTFLOW = """#!/bin/bash
+#SBATCH -J nf-work
+#SBATCH -o .command.log
+#SBATCH --no-requeue
+#SBATCH -c 4
+#SBATCH -t 12:00:00
+#SBATCH -p batch
+NXF_CHDIR=/tmp
+"""
+PARSL = """#!/bin/bash
+
+#SBATCH --job-name=parsl.block-0
+#SBATCH --nodes=1
+#SBATCH --time=12:00:00
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=4
+#SBATCH --partition=batch
+
+export JOBNAME="parsl.block-0"
+"""
+PLUGIN = [
+    "--parsable",
+    "--job-name",
+    "3f2a",
+    "--output",
+    "it's/%j.log",
+    "--export=ALL",
+    "--comment",
+    "rule_work",
+    "-p",
+    "batch",
+]
+PLUGIN += ["-t", "720", "--mem", "100", "--ntasks=1", "--cpus-per-task=4", "-D", "/tmp", "--wrap=echo a\necho b"]
+
+
+def asks(folder, cluster, words, **more):
+    """What sbatch-asks does with words of a command line, in a folder where `sbatch` is a program that prints them."""
+    (folder / "sbatch").write_text('#!/bin/sh\nprintf "%s\\0" "$@"\nexit 3\n')
+    (folder / "sbatch").chmod(0o755)
+    paths = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    variables = os.environ | {"PATH": paths, "SBATCH": str(folder / "sbatch"), "JOBWISE_FITS": f"--folder {cluster}"} | more
+    return subprocess.run([str(ASKS), *words], capture_output=True, text=True, env=variables, cwd=folder, check=False)
+
+
+@pytest.mark.cli
+@pytest.mark.parametrize(
+    "script, words", [(NEXTFLOW, []), (PARSL, []), ("", PLUGIN), ("#!/bin/sh\n#SBATCH -c 9\n", PLUGIN[:-1])]
+)
+def test_workflow_tools_ask_before_they_submit(cluster, tmp_path, script, words):
+    """The scripts of Nextflow and Parsl, and the command line of Snakemake's plugin for Slurm, as these tools write them."""
+    if script:
+        (tmp_path / "job.sh").write_text(script)
+        words = [*words, "job.sh"]
+    done = asks(tmp_path, cluster, words)
+    assert "4 CPUs for 12.0 h in batch: starts in" in done.stderr
+    assert done.returncode == 3 and done.stdout.split("\0")[:-1] == words
+
+
+@pytest.mark.cli
+def test_a_job_is_submitted_whatever_jobwise_says(cluster, tmp_path):
+    (tmp_path / "job.sh").write_text("#!/bin/sh\necho no limit\n")
+    done = asks(tmp_path, cluster, ["job.sh"])
+    assert "names no time limit" in done.stderr and done.stdout == "job.sh\0" and done.returncode == 3
+    done = asks(tmp_path, cluster, ["job.sh"], PATH="/usr/bin:/bin")
+    assert done.stdout == "job.sh\0" and done.returncode == 3
+
+
+@pytest.mark.cli
+@pytest.mark.skipif(not shutil.which("snakemake"), reason="Snakemake is not installed")
+def test_snakemake_asks_before_it_submits(cluster, tmp_path):
+    """Snakemake itself, with its executor for any cluster (snakemake-executor-plugin-cluster-generic)."""
+    (tmp_path / "Snakefile").write_text(
+        'rule a:\n    output: "a.txt"\n    threads: 4\n    resources: runtime=720\n    shell: "echo hi > {output}"\n'
+    )
+    (tmp_path / "run").write_text('#!/bin/sh\nfor x in "$@"; do [ -f "$x" ] && sh "$x" >&2; done; echo 77\n')
+    (tmp_path / "run").chmod(0o755)
+    submit = f"{ASKS} --cpus-per-task={{threads}} --time={{resources.runtime}} --partition=batch"
+    words = ["snakemake", "-j1", "--executor", "cluster-generic", "--cluster-generic-submit-cmd", submit]
+    paths = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    variables = os.environ | {"PATH": paths, "SBATCH": str(tmp_path / "run"), "JOBWISE_FITS": f"--folder {cluster}"}
+    done = subprocess.run(words, capture_output=True, text=True, env=variables, cwd=tmp_path, check=False, timeout=120)
+    assert done.returncode == 0 and (tmp_path / "a.txt").read_text() == "hi\n", done.stderr
+    assert "4 CPUs for 12.0 h in batch: starts in" in done.stderr
 
 
 def test_lines_of_other_requests(cluster):
