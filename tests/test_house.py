@@ -318,7 +318,7 @@ def test_functions_say_what_they_take_and_return():
 
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
     "top": 2440,
-    "cli": 5310,
+    "cli": 5320,
     "compare": 1940,
     "compiled": 550,
     "forecast": 1100,

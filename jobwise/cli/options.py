@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from glob import escape
+from pathlib import Path
 from typing import Annotated, Any, Optional
 
 import typer
@@ -18,6 +20,7 @@ from jobwise.policies.names import FILES, described
 from jobwise.policies.parts import GRAMMAR
 from jobwise.sim.topology import gpu_racks
 from jobwise.workloads import dnn, gpu
+from jobwise.workloads.catalogue import LOGS
 from jobwise.workloads.source import POOLED
 from jobwise.workloads.source import open_log as read
 from jobwise.workloads.transform import first, scale_load
@@ -37,8 +40,15 @@ def policy_option(help: str) -> Any:
     return typer.Option("--policy", "-p", help=help, autocompletion=policies_like)
 
 
+def logs_like(incomplete: str) -> list[str]:
+    """Return what a shell may complete as a log: names of the catalogue, files and folders here."""
+    folder, slash, begun = incomplete.rpartition("/")
+    here = sorted(Path(f"{folder}{slash}").expanduser().glob(f"{escape(begun)}*"))
+    return [x for x in LOGS if x.startswith(incomplete)] + [f"{folder}{slash}{x.name}{'/' * x.is_dir()}" for x in here]
+
+
 LOG_HELP = "SWF, sacct, PBS, LSF, … file (.gz, .xz), '-', or a name such as sdsc-sp2."
-Log = Annotated[str, typer.Argument(metavar="LOG", help=LOG_HELP)]
+Log = Annotated[str, typer.Argument(metavar="LOG", help=LOG_HELP, autocompletion=logs_like)]
 Policy = Annotated[
     str,
     typer.Argument(metavar="POLICY", help="A scheduler's name, a run folder, or a policy file.", autocompletion=policies_like),

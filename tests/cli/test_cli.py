@@ -17,6 +17,7 @@ import pytest
 from test_swf import BAD, HEADER, line, text
 
 from jobwise.cli import run
+from jobwise.cli.options import logs_like
 from jobwise.errors import InputError
 
 GOOD = text(*(line(i, 10 * i, run=30 + i, walltime=100, requested=1 + i % 4) for i in range(1, 30)))
@@ -435,3 +436,17 @@ def test_the_samples_of_the_worlds_step(world):
     from jobwise.cli import samples
 
     assert getattr(samples, world)() is None
+
+
+def test_a_shell_completes_logs_by_name_and_by_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sdsc-mine.swf").touch()
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "a[1].swf").touch()
+    assert logs_like("sdsc-") == ["sdsc-blue", "sdsc-ds", "sdsc-sp2", "sdsc-mine.swf"]
+    assert (
+        logs_like("ru") == ["runs/"]
+        and logs_like("./runs/") == ["./runs/a[1].swf"]
+        and logs_like("runs/a[") == ["runs/a[1].swf"]
+    )
+    assert logs_like(str(tmp_path / "s")) == [str(tmp_path / "sdsc-mine.swf")] and logs_like("no/such") == []
