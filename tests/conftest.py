@@ -2,6 +2,7 @@
 
 import multiprocessing.process
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -67,6 +68,12 @@ def missing(what):
     if os.environ.get("JOBWISE_REQUIRE_LOGS"):
         pytest.fail(f"{what}, and JOBWISE_REQUIRE_LOGS is set")
     pytest.skip(what)
+
+
+def in_docs(page, kind, word=""):
+    """The first block of code of a kind, with a word in it, of a page of docs/."""
+    blocks = re.findall(rf"```{kind}\n(.*?)```", (ROOT / "docs" / page).read_text(), re.S)
+    return next(x for x in blocks if word in x)
 
 
 @pytest.fixture(scope="session")

@@ -80,7 +80,7 @@ def compare(
         resolved.insert(0, resolve("fcfs+easy"))  # what the bound is a multiple of
     check_outputs(log, report, force=output.force, ending=".html .htm")
     w = open_log(log, part.procs, part.jobs, part.load, in_slots(resolved), replay.racks or "")
-    w = power.of(replay.drawn(w))
+    w = power.of(replay.drawn(w), holds=any(p.shifts for p in resolved))
     settings = {"window_jobs": judging.window, "replicas": judging.replicas, "jitter_s": judging.jitter_s, "seed": replay.seed}
     settings |= {"kill_at_walltime": kill, "restart_cost_s": replay.restart_cost, "max_wait": bound}
     if report:
@@ -114,7 +114,7 @@ def compare(
 
 def _shifted(c: Comparison, policies: list, seed: int) -> list[Shifted]:
     """The policies that hold jobs for cheaper hours, each beside nothing done, power-down alone and the oracle."""
-    holding = [p for p in policies if getattr(p, "shift", 0.0) > 0]
+    holding = [p for p in policies if p.shifts]
     logs = [shake(c.workload, c.jitter_s, [seed, k]) for k in range(min(c.replicas, REPLAYS))] or [c.workload]
     done, total = 0, 4 * len(logs) * len(holding)
     with progress("for cheaper hours") as show:

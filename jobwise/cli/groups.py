@@ -31,6 +31,7 @@ from jobwise.cli.options import (
     Seed,
     Threads,
 )
+from jobwise.errors import InputError
 from jobwise.parallel import workers
 from jobwise.power.flexible import flexible
 from jobwise.power.setting import powered_by
@@ -90,9 +91,11 @@ class Powered:
     cap: Cap = None
     flexible: Flexible = None
 
-    def of(self, w: Workload, capped: bool = True, leave_out: bool = True) -> Workload:
+    def of(self, w: Workload, capped: bool = True, leave_out: bool = True, holds: bool = False) -> Workload:
         """Return a log with what its jobs draw, where anything is said of power; `capped`: under the cap, too, without the jobs
-        that could never start then unless not `leave_out`. Raises InputError."""
+        that could never start then unless not `leave_out`; `holds`: a policy may hold jobs. Raises InputError."""
+        if self.flexible and not holds:
+            raise InputError("--flexible says whose jobs may be held, and nothing here holds jobs: -p fcfs+easy+shift8h does")
         if self.flexible:
             w = flexible(w, self.flexible)
         if not (self.power or self.prices or self.cap):

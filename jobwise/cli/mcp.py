@@ -73,9 +73,9 @@ class Tools:
     ) -> dict[str, Any]:
         """When would a job that is not submitted yet start, and what would start it sooner? `time` is its limit, such as 90m,
         12h, 2d; `script` the path of a batch script in place of cpus and time; partition `all` compares the partitions."""
-        known = {"procs": cpus, "time": time, "nodes": nodes, "gpus-per-node": gpus_per_node, "partition": partition}
-        known |= {"batch": script, "user": self.user}
-        words = [w for name, value in known.items() if value is not None for w in (f"--{name}", str(value))]
+        options = {"procs": cpus, "time": time, "nodes": nodes, "gpus-per-node": gpus_per_node, "partition": partition}
+        options |= {"batch": script, "user": self.user}
+        words = [w for name, value in options.items() if value is not None for w in (f"--{name}", str(value))]
         return answer(["slurm", "fits", *words, *self._place()])
 
     def advise(self) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def simulate(
         _streamed(log, chosen, part, replaying, power, files, output)
         return
     w = open_log(log, part.procs, part.jobs, part.load, in_slots([chosen]), replaying.racks or "", form.words)
-    w = power.of(replaying.drawn(w))
+    w = power.of(replaying.drawn(w), holds=bool(chosen.shifts))
     with progress(f"replaying {len(w):,} jobs") as show:
         settings: dict[str, Any] = {"kill_at_walltime": replaying.end_at_limit, "restart_cost_s": replaying.restart_cost}
         r = replay(w, chosen, seed=replaying.seed, progress=show, **settings)
@@ -84,7 +84,7 @@ def simulate(
         export.write_evalys(r, files.evalys)
     if output.as_json:
         result = {"workload": w.name, "policy": r.policy, "dropped": w.dropped, "notes": w.notes, "summary": summary}
-        print_json(result | {"assumes": chosen.assumes(w), "recorded": recorded(w)})
+        print_json(result | {"assumes": chosen.assumes(w), "recorded": recorded(w), "energy": remarks(r) if r.energy else []})
         return
     noticed(w)
     overloaded(w)

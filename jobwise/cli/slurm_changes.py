@@ -16,6 +16,7 @@ from jobwise.cli.tables import complain, show
 from jobwise.compare.fingerprint import flattered
 from jobwise.errors import InputError, Interrupted
 from jobwise.policies.names import resolve
+from jobwise.power.energy import remarks
 from jobwise.power.setting import could_start
 from jobwise.slurm.judge.changes import changed, possible
 from jobwise.slurm.judge.fidelity import of_present
@@ -138,6 +139,7 @@ def what_if(
         notes.append("note: these changes were made together; a what-if of each alone tells them apart")
     if aim and changes_text:
         notes.append(f"note: all rows are with {changes_text}")
+    notes += [f"note: {x}" for x in remarks(changes[0].present.replicas[0])] if w.cluster.power else []
     notes += cap_lines(after) if power.cap else []
     first = "these nodes" if aim and changes_text else "now"
     show(of_changes(w, changes, present, lines, notes, answer, left, first).naming(SITE=folder), output.as_json, report)

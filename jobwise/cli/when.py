@@ -9,6 +9,7 @@ import typer
 from jobwise.cli.options import Jobs, Json, Log, Procs, Seed, open_log, policy_option
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import NARROW, print_json, print_table, say, width
+from jobwise.durations import seconds_of
 from jobwise.errors import InputError
 from jobwise.policies.names import resolve
 from jobwise.starts.on_log import rows_of
@@ -17,19 +18,14 @@ from jobwise.starts.sooner import offers
 
 SHOWN = 20
 NEVER_S = 1e8  # later than that jobs do not start
-UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def seconds(text: str, of: str) -> float:
     """Seconds of "90m", "12h", "30d", "3600". Raises InputError."""
-    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
     try:
-        value = float(number) * UNITS[unit]
+        return seconds_of(text)
     except ValueError:
-        value = -1.0
-    if not 0 <= value < 1e12:
-        raise InputError(f"{of} {text!r}: a time such as 3600, 90m, 12h or 30d was expected")
-    return value
+        raise InputError(f"{of} {text!r}: a time such as 3600, 90m, 12h or 30d was expected") from None
 
 
 def moment(text: str, origin: float) -> float:

@@ -36,10 +36,7 @@ def spent(r: Record, blocks: int) -> dict[str, np.ndarray]:
     edges = np.linspace(0.0, float(r.jobs["submit"][-1]), blocks + 1)
     edges[-1] = max(edges[-1], e.edge[-1])
     out = {"energy": np.diff(e.upto(edges))}
-    for name, steps in (("energy_cost", getattr(prices, "price", None)), ("co2", getattr(prices, "carbon", None))):
-        if steps is not None:
-            out[name] = np.diff(e.upto(edges, steps))
-    return out
+    return out | {name: np.diff(e.upto(edges, steps)) for name, steps in (prices.costs if prices else {}).items()}
 
 
 def change(base: np.ndarray, ours: np.ndarray) -> RatioOfMeans:
@@ -65,9 +62,11 @@ def changed(summary: Mapping[str, float]) -> str:
     return next(key for key in CHANGED if key in summary)
 
 
-def row(name: str, summary: Mapping[str, float], x: RatioOfMeans | None) -> list[str]:
-    """A row of the table; `x`: the change, None for the reference."""
-    return [name, *(_digits(summary[key]) for _, key in COLUMNS if key in summary), x.text("+.1%") if x else ""]
+def row(name: str, summary: Mapping[str, float], x: RatioOfMeans | None, like: Mapping[str, float] | None = None) -> list[str]:
+    """A row of the table; `x`: the change, None for the reference. `like`: the summary whose columns the table has; what this
+    one lacks stays empty."""
+    keys = [key for _, key in COLUMNS if key in (summary if like is None else like)]
+    return [name, *(_digits(summary[key]) if key in summary else "" for key in keys), x.text("+.1%") if x else ""]
 
 
 def _digits(x: float) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from jobwise.durations import SECONDS
 from jobwise.errors import InputError, unknown
 from jobwise.policies import left
 from jobwise.sim.lists.list_pass import (
@@ -33,7 +34,6 @@ from jobwise.sim.lists.placement import PLACEMENTS
 from jobwise.sim.pool import scored_pool
 
 NUMBER = r"(\d{1,15}(?:\.\d{1,15})?)"
-SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 POOL, NODES, SITE, ASKED, STREAM = "pool", "nodes", "site", "asked", "stream"
 PLACES = {
     POOL: "pools of processors",

@@ -22,10 +22,9 @@ class Scheduler:
     `limit`: rows after the last arrival after which its replay is cut; `spec`: the name of its world; `jobsets`: it plays
     whole jobsets, in rows of time; `on_nodes`: it sees the processors of a pool as equal nodes; `moves_jobs`: it may move
     running jobs (None: it is not for GPUs); `order`: what ranks its jobs; `looks`: it is a network, which decides by what
-    an encoder shows it; `tries`: waiting jobs run in idle processors, and may be stopped; `keeps_caps`: it starts
-    jobs under a cap on power, too; `shifts`: it knows
-    the price of energy, and holds jobs for cheaper hours; `on_site`: a method (cluster,
-    jobs [J], past [K]) -> its compiled loop on a site.
+    an encoder shows it; `tries`: waiting jobs run in idle processors, and may be stopped; `keeps_caps`: it starts jobs
+    under a cap on power, too; `shifts`: it knows the price of energy, and holds jobs for cheaper hours; `on_site`: a method
+    (cluster, jobs [J], past [K]) -> its compiled loop on a site.
     """
 
     name: Any = ""

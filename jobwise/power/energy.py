@@ -15,6 +15,7 @@ import numpy as np
 from jobwise.power.prices import Stepwise
 
 KWH = 3.6e6  # J
+WORDS = {"energy_cost": "the prices", "co2": "the intensities", "cap": "the rows of the cap"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +62,12 @@ class Energy:
         cap = self.power.cap
         if cap is None or not len(watts):
             return 0.0, 0.0
-        inner = cap.time - (0.0 if np.isnan(self.origin) else self.origin)
+        origin = np.nan_to_num(self.origin)
+        inner = cap.time - origin
         inner = inner[(inner > self.edge[0]) & (inner < self.edge[-1])]
         edge = np.unique(np.concatenate([self.edge, inner]))
         at = np.searchsorted(self.edge, edge[:-1], side="right") - 1
-        beyond = watts[at] - cap.at(edge[:-1] + (0.0 if np.isnan(self.origin) else self.origin))
+        beyond = watts[at] - cap.at(edge[:-1] + origin)
         above = beyond > 1e-3
         return float(np.diff(edge)[above].sum()) / 3600.0, float(beyond[above].max(initial=0.0))
 
@@ -88,12 +90,8 @@ class Energy:
             out["energy_of_stopped_runs"] = self.lost / KWH
         if self.power.table.suspend > 0:
             out |= {"node_hours_off": self.off_s / 3600.0, "wake_ups": float(self.wakes)}
-        for name, steps, scale in (
-            ("energy_cost", getattr(prices, "price", None), 1.0),
-            ("co2", getattr(prices, "carbon", None), 1e3),
-        ):
-            if steps is not None:
-                out[name] = float(self.upto(self.edge[-1:], steps)[0]) / scale
+        for name, steps in (prices.costs if prices else {}).items():
+            out[name] = float(self.upto(self.edge[-1:], steps)[0]) / (1e3 if name == "co2" else 1.0)
         if self.power.cap is not None:
             (out["hours_above_cap"], most), out["hours_assumed_above_cap"] = self.over(self.watts), self.over(self.assumed)[0]
             out["most_above_cap"] = most / 1e3
@@ -104,7 +102,7 @@ def remarks(r: Any) -> list[str]:
     """Return what a reader must know of the energy of a record, a sentence each: what is estimated, how it compares with the
     meter, how well jobs' power was foreseen, and what a price file left open."""
     e, w = r.energy, r.workload
-    power, measured = e.power, int(w.columns["measured"].sum())
+    power, measured, end = e.power, int(w.columns["measured"].sum()), w.origin + e.edge[-1]
     wrong = f"; the table may be wrong by {power.table.plus_minus:.0%}" if power.table.plus_minus else ""
     share = e.estimated / max(e.joules, 1e-9)
     out = [f"energy: {measured:,} of {len(w):,} jobs were measured; {share:.0%} of it is estimated{wrong}"]
@@ -113,8 +111,11 @@ def remarks(r: Any) -> list[str]:
         out.append(f"jobs {jobs:,.1f} MWh, with idle nodes {every:,.1f} MWh; meter {meter:,.1f} MWh ({every / meter:.0%})")
     if power.cap is not None and not np.isnan(power.error):
         out.append(f"the cap goes by what a user's jobs of a name drew before: off by {power.error:.0%} in the mean")
-    out += [x for x in w.reading if x.startswith("jobs ") or "without a power" in x or "drew less" in x or "say a power" in x]
-    return [*out, *(power.prices.notes if power.prices else ()), *(power.cap.notes if power.cap is not None else ())]
+    out += [*power.notes, *([f"costs are in {power.prices.unit}"] if power.prices and power.prices.unit else [])]
+    for what, x in {**(power.prices.costs if power.prices else {}), "cap": power.cap}.items():
+        if x is not None:
+            out += [*x.notes, *x.ends_of(w.origin, end, WORDS[what])]
+    return list(dict.fromkeys(out))  # a file of prices and intensities has the same gaps for both
 
 
 def energy(r: Any) -> Energy:
@@ -137,18 +138,22 @@ def energy(r: Any) -> Energy:
     )
     run, off_s = end - begin, float(((off["end"] - off_begin) * off["nodes"]).sum())
     of_jobs = float(((adds + table.idle * held) * run).sum())
-    known = float((((adds + table.idle * held) * run)[measured]).sum())
+    metered = float((((adds + table.idle * held) * run)[measured]).sum())
     work = float((jobs["request"][k, 0] * run).sum())
     lost = r.lost * float((adds * run).sum()) / max(work, 1e-9)
     idle = base * last - table.idle * float((held * run).sum()) - table.idle * off_s
     whole = float((np.diff(edge) * watts).sum()) + lost
-    numbers = {"jobs": of_jobs, "idle": idle, "off": table.off * off_s, "lost": lost, "estimated": max(whole - known, 0.0)}
-    return Energy(edge, watts, thought, **numbers, off_s=off_s, wakes=_woken(off, last), power=power, origin=w.origin)
-
-
-def _woken(off: np.ndarray, last: float) -> int:
-    """How often nodes that were off came back."""
-    return int(off["nodes"][off["end"] < last].sum())
+    numbers = {"jobs": of_jobs, "idle": idle, "off": table.off * off_s, "lost": lost, "estimated": max(whole - metered, 0.0)}
+    return Energy(
+        edge,
+        watts,
+        thought,
+        **numbers,
+        off_s=off_s,
+        wakes=int(off["nodes"][off["end"] < last].sum()),
+        power=power,
+        origin=w.origin,
+    )
 
 
 def _over_time(

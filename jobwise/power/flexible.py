@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from jobwise.durations import seconds_of
 from jobwise.errors import InputError, shown
 from jobwise.workload import Workload
 
@@ -29,10 +30,10 @@ def _chosen(w: Workload, which: str, seed: int) -> np.ndarray:
             raise InputError(f"--flexible {which!r}: {', '.join(KEYS)} are known, or a share such as 0.3")
         numbers = {x: n for n, x in w.names.get(KEYS[key], {}).items()}
         number = numbers.get(name, int(name) if re.fullmatch(r"\d{1,9}", name) else None)
-        if number is None or not (there := w.jobs[KEYS[key]] == number).any():
-            known = shown(numbers) or shown(map(str, np.unique(w.jobs[KEYS[key]])))
-            raise InputError(f"--flexible {which!r}: no job has this {key}; there are {known}")
-        return there
+        if number is None or not (theirs := w.jobs[KEYS[key]] == number).any():
+            names = shown(numbers) or shown(map(str, np.unique(w.jobs[KEYS[key]])))
+            raise InputError(f"--flexible {which!r}: no job has this {key}; there are {names}")
+        return theirs
     try:
         share = float(which)
     except ValueError:
@@ -43,8 +44,7 @@ def _chosen(w: Workload, which: str, seed: int) -> np.ndarray:
 
 
 def _seconds(text: str, whole: str) -> float:
-    if not text:
-        return float("inf")
-    if not (parsed := re.fullmatch(r"(\d{1,6}(?:\.\d+)?)([smhd])", text)):
-        raise InputError(f"--flexible {whole!r}: a time such as 4h is expected behind the colon")
-    return float(parsed[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[parsed[2]]
+    try:
+        return seconds_of(text) if text else float("inf")
+    except ValueError:
+        raise InputError(f"--flexible {whole!r}: a time such as 4h is expected behind the colon") from None

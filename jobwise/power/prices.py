@@ -39,6 +39,18 @@ class Stepwise(NamedTuple):
         """Return the values at times [N], s since 1970; before the first row the first one."""
         return self.value[np.maximum(np.searchsorted(self.time, when, side="right") - 1, 0)]
 
+    def ends_of(self, begin: float, end: float, what: str) -> tuple[str, ...]:
+        """Say in a line which part of a time, s since 1970, the rows do not cover; a value that never changes covers all."""
+        if len(self.time) < 2:
+            return ()
+        row = float(np.median(np.diff(self.time)))
+        before, behind = self.time[0] - begin, end - (self.time[-1] + row)
+        missing = [
+            f"the {word} {min(s, end - begin) / 3600:,.1f} h" for word, s in (("first", before), ("last", behind)) if s > 0
+        ]
+        text = f"{what} do not cover {' and '.join(missing)} of the jobs' time: the nearest value holds there"
+        return (text,) if missing else ()
+
     def until(self, when: np.ndarray) -> np.ndarray:
         """Return the integral from the first row's time to times [N], value times s."""
         sums = np.append(0.0, np.cumsum(np.diff(self.time) * self.value[:-1]))
@@ -55,16 +67,14 @@ class Prices:
     unit: str = ""  # of the price, as its column has it: EUR
 
     @property
-    def first(self) -> Stepwise:
-        """What jobs are held for: the price, or, where none is known, the carbon intensity."""
-        known = self.price or self.carbon
-        assert known is not None
-        return known
+    def costs(self) -> dict[str, Stepwise]:
+        """What a schedule costs by it, as summaries name that: `energy_cost`, `co2` (g)."""
+        return {name: x for name, x in (("energy_cost", self.price), ("co2", self.carbon)) if x is not None}
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """What the files left open."""
-        return tuple(dict.fromkeys(n for x in (self.price, self.carbon) if x for n in x.notes))
+    def first(self) -> Stepwise:
+        """What jobs are held for: the price, or, where none is known, the carbon intensity."""
+        return next(iter(self.costs.values()))
 
 
 def read_prices(path: str) -> Prices:

@@ -24,13 +24,14 @@ NEVER = "could never start under the cap"
 class Power:
     """What is known of a machine's power: `table`; `nodes` that draw `table.idle` each; the `prices`; a `cap`, W, on all that
     the machine draws. `error`: mean relative error of what jobs were assumed to draw, of those that a meter knows; NaN
-    without."""
+    without. `notes`: what a reader must know of the watts of these jobs."""
 
     table: PowerTable
     nodes: float
     prices: Prices | None = None
     cap: Stepwise | None = None
     error: float = float("nan")
+    notes: tuple[str, ...] = ()
 
     @property
     def room(self) -> Stepwise | None:
@@ -43,9 +44,9 @@ class Power:
         price_of = self.prices.first if self.prices and price else None
         if not self.cap and price_of is None:
             return np.zeros(0, step_dtype)
-        known = [x for x in (self.room, price_of) if x]
+        changing = [x for x in (self.room, price_of) if x]
         begin = 0.0 if np.isnan(origin) else origin
-        times = np.unique(np.concatenate([[begin], *(x.time[x.time > begin] for x in known)]))
+        times = np.unique(np.concatenate([[begin], *(x.time[x.time > begin] for x in changing)]))
         out = np.zeros(len(times), step_dtype)
         out["time"], out["cap"] = times - begin, UNCAPPED
         if self.room:
@@ -147,11 +148,11 @@ def powered(
     table = table or PowerTable()
     x = watts(w, table, predict)
     _, nodes, _ = nodes_of(w, table)
-    power = Power(table, nodes, prices, cap, x.error)
+    power = Power(table, nodes, prices, cap, x.error, x.notes)
     jobs = w.jobs.copy()
     jobs["draw"] = np.ceil(x.assumed * 1000.0 - 1e-6).astype(np.int64)
     columns = w.columns | {"adds": x.adds, "measured": x.measured, "held nodes": x.nodes}
-    w = replace(w, jobs=jobs, columns=columns, cluster=replace(w.cluster, power=power), reading=(*w.reading, *x.notes))
+    w = replace(w, jobs=jobs, columns=columns, cluster=replace(w.cluster, power=power))
     if cap is not None and leave_out:
         fits = could_start(w)
         if not fits.all():

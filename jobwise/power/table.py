@@ -11,18 +11,6 @@ from typing import Any
 from jobwise.errors import InputError, in_a_line, shown
 
 MOST = 1e7  # W of one node, core or GPU
-EXAMPLE = """\
-idle = 120         # W of a node that is on and runs nothing
-core = 5           # W that each core in use adds
-gpu = 250          # W that each GPU in use adds
-node = 0           # W that a node adds while any job runs on it
-plus_minus = 0.2   # by what share all of these may be wrong
-cores = 48         # of a node: a log without nodes needs it
-off = 8            # W of a node that is off
-suspend = 30       # min after which an idle node goes off; 0: never
-wake = 180         # s that it takes to come back
-meter = 0          # MWh that the meter counted in the time of the log; 0: not known
-"""
 
 
 @dataclass(frozen=True)
@@ -70,7 +58,8 @@ def read_table(path: str) -> PowerTable:
     try:
         known: dict[str, Any] = tomllib.loads(Path(path).read_text())
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from None
+        lines = "a table of lines such as `idle = 120` (W of an idle node), `core = 5` and `cores = 48` is expected"
+        raise InputError(f"{path}: {error.strerror or error}; {lines}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {in_a_line(error)}; lines such as `idle = 120` are expected") from None
     names = [f.name for f in fields(PowerTable)]

@@ -5,10 +5,11 @@ Modules: power/prices.py, power/table.py.
 
 import numpy as np
 import pytest
+from conftest import in_docs
 
 from jobwise.errors import InputError
-from jobwise.power.prices import moment, read_cap, read_prices, write_prices
-from jobwise.power.table import EXAMPLE, PowerTable, read_table
+from jobwise.power.prices import Stepwise, moment, read_cap, read_prices, write_prices
+from jobwise.power.table import PowerTable, read_table
 
 
 def file(tmp_path, text, name="x.csv"):
@@ -17,7 +18,7 @@ def file(tmp_path, text, name="x.csv"):
 
 
 def test_the_example_is_a_table(tmp_path):
-    table = read_table(file(tmp_path, EXAMPLE, "t.toml"))
+    table = read_table(file(tmp_path, in_docs("power.md", "toml"), "t.toml"))
     assert table == PowerTable(idle=120, core=5, gpu=250, plus_minus=0.2, cores=48, off=8, suspend=30, wake=180)
     assert table.suspend_s == 1800 and PowerTable().suspend_s == np.inf
 
@@ -52,7 +53,7 @@ def test_prices_and_intensities_are_read_in_utc_or_their_own_zone(tmp_path):
     text = "time,price_eur,carbon\n2026-03-29T00:00Z,0.1,300\n2026-03-29T03:00+02:00,-0.2,250\n2026-03-29T02:00,0.3,200\n"
     p = read_prices(file(tmp_path, text))
     assert np.diff(p.price.time).tolist() == [3600, 3600] and p.price.value.tolist() == [0.1, -0.2, 0.3]
-    assert p.carbon.value.tolist() == [300, 250, 200] and p.unit == "EUR" and p.notes == ()
+    assert p.carbon.value.tolist() == [300, 250, 200] and p.unit == "EUR" and p.price.notes == p.carbon.notes == ()
     assert p.price.until(p.price.time).tolist() == pytest.approx([0, 360, -360])
     assert p.price.at(p.price.time + 10).tolist() == [0.1, -0.2, 0.3]
 
@@ -89,7 +90,7 @@ def test_a_gap_is_held_over_and_said(tmp_path):
     rows = [f"2026-03-29T{h:02d}:00,{h}" for h in range(12) if h != 2]
     p = read_prices(file(tmp_path, "time,price\n" + "\n".join(rows)))
     assert p.price.at(np.array([p.price.time[1] + 5400.0])).tolist() == [1.0]
-    assert len(p.notes) == 1 and "1 gaps, the first of 2 h behind line 3" in p.notes[0]
+    assert len(p.price.notes) == 1 and "1 gaps, the first of 2 h behind line 3" in p.price.notes[0]
 
 
 def test_a_cap_is_a_power_or_a_file(tmp_path):
@@ -115,3 +116,14 @@ def test_a_cap_without_a_unit_is_refused(tmp_path):
 
 def test_seconds_are_times_too():
     assert moment("1700000000", "x") == 1.7e9
+
+
+def test_rows_that_do_not_cover_the_jobs_are_named():
+    """Rows of 1 h from 10 h to 13 h hold until 14 h; jobs from 9 h to 20 h: 1 h before, 6 h behind."""
+    steps = Stepwise(3600.0 * np.arange(10, 14), np.ones(4))
+    hour = 3600.0
+    said = "the prices do not cover the first 1.0 h and the last 6.0 h of the jobs' time: the nearest value holds there"
+    assert steps.ends_of(9 * hour, 20 * hour, "the prices") == (said,)
+    assert steps.ends_of(10 * hour, 14 * hour, "prices") == ()
+    assert "do not cover the last 2.0 h of" in steps.ends_of(20 * hour, 22 * hour, "the prices")[0]
+    assert read_cap("2MW").ends_of(0.0, 1e9, "cap") == ()

@@ -1,6 +1,6 @@
 """Jobs that are held for cheaper hours: by hand, within the time that their users grant, beside nothing, power-down, the oracle.
 
-Modules: compare/shifting.py, power/flexible.py, sim/power.py.
+Modules: compare/shifting.py, durations.py, power/flexible.py, sim/power.py.
 """
 
 from dataclasses import replace
@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from jobwise.cli import run
 from jobwise.cluster import pool
 from jobwise.compare.shifting import ROWS, shifted
 from jobwise.errors import InputError
@@ -19,6 +20,7 @@ from jobwise.power.table import PowerTable
 from jobwise.simulate import simulate
 from jobwise.workload import workload
 from jobwise.workloads.lublin import lublin
+from jobwise.workloads.swf import write_swf
 
 HOUR = 3600.0
 
@@ -90,6 +92,20 @@ def test_who_is_flexible_is_drawn_or_named():
     ):
         with pytest.raises(InputError, match=why):
             flexible(w, text)
+
+
+@pytest.mark.cli
+def test_who_may_be_held_is_no_word_where_nothing_holds_jobs(tmp_path, capsys):
+    """It would be read and ignored."""
+    w = priced(workload([0] * 9, [1] * 9, [600] * 9, cluster=pool(8)), [0.3, 0.1, 0.2])
+    write_swf(replace(w, origin=1e9), tmp_path / "log.swf")
+    (tmp_path / "p.csv").write_text("time,price_eur\n2001-09-09T01:46:40Z,0.3\n2001-09-09T02:46:40Z,0.1\n")
+    (tmp_path / "t.toml").write_text("core = 5\ncores = 4\n")
+    words = ["simulate", str(tmp_path / "log.swf"), "--power", str(tmp_path / "t.toml"), "--prices", str(tmp_path / "p.csv")]
+    assert run([*words, "--flexible", "0.3", "-p", "fcfs+easy"]) == 2
+    assert "nothing here holds jobs: -p fcfs+easy+shift8h does" in capsys.readouterr().err
+    assert run([*words, "--flexible", "0.3", "-p", "fcfs+easy+shift8h"]) == 0
+    assert "costs are in EUR" in capsys.readouterr().out
 
 
 def test_the_four_stand_side_by_side_and_the_oracle_saves_more():

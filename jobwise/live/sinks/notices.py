@@ -16,23 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from jobwise.durations import seconds_of
 from jobwise.errors import InputError, in_a_line, library, shown
 from jobwise.live.cycle import Sink, Turn
-from jobwise.workloads.fields import seconds
 
 MOST = 20  # messages of one look to one address
 KEYS = ("to", "user", "starts_within", "median_wait")
 Send = Callable[[str, str, str], None]  # (address, title, text)
-EXAMPLE = """\
-[[notice]]
-to = "mailto://ann:password@example.org"   # any address that apprise knows
-user = "ann"                               # whose jobs; each user asks for it
-starts_within = "10m"
-
-[[notice]]
-to = "json://localhost:8080/hook"
-median_wait = "6h"                         # of the jobs that wait, so far
-"""
 
 
 @dataclass(frozen=True)
@@ -79,14 +69,13 @@ def _notice(x: Any, where: str) -> Notice:
 
 def _time(text: str, where: str) -> float:
     """s of "10m", "6h"; 0 for nothing."""
-    units = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
     if not text:
         return 0.0
     try:
-        value = float(text[:-1]) * units[text[-1]] if text[-1] in units else seconds(text)
+        value = seconds_of(text)
     except ValueError:
         value = 0.0
-    if not 0 < value < 1e8:
+    if value <= 0:
         raise InputError(f"{where} is {text[:20]!r}; a time such as 10m or 6h is expected")
     return value
 

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from jobwise.durations import SECONDS
 from jobwise.errors import InputError, unknown
-from jobwise.policies.parts import SECONDS
 from jobwise.site import closure_dtype
 from jobwise.slurm.judge.site_lines import members_of
 from jobwise.slurm.read.closures import AHEAD_S

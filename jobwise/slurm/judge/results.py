@@ -88,19 +88,17 @@ def of_changes(
     several = ["Groups of jobs, change by change, are in the report (--report FILE)."] if len(changes) > 1 else []
     explained = [most_helpful(w), *notes, *several, EXPLAINED]
     title = f"{w.name}: {len(w):,} jobs, against the simulated present"
-    tables = _tables(title, changes, [(c.name, c) for c in changes], first)
+    tables, groups = _tables(title, changes, first), _groups([(c.name, c) for c in changes])
     return Result(
         title=f"{w.name}: what would have been",
         answer=[*doubt, *([answer] if answer else (c.sentence() for c in changes)), *_idle(w, lines, changes)],
         cautions=[*_unsimulated(w), *left, trust, *_brief(w)],
-        tables=tables
-        if len(changes) == 1
-        else [t for t in tables if not t.title.startswith("who")],  # of several changes the groups stand in the report
+        tables=[*tables, *(groups if len(changes) == 1 else [])],  # of several changes the groups stand in the report
         notes=explained,
         data={"not_simulated": not_simulated(w), "source": w.name, "jobs": len(w), "changes": [c.to_dict() for c in changes]}
         | {"left_out": list(left)}
         | ({"answer": answer} if answer else {}),
-        sections=partial(_sections, _waits(changes), tables, explained),
+        sections=partial(_sections, _waits(changes), [*tables, *groups], explained),
         steps=[
             *([] if len(w) < FEWEST else [TUNE]),
             "See how far the simulation can be trusted with these jobs: jobwise slurm fidelity SITE",
@@ -119,7 +117,8 @@ def of_tuned(w: Workload, tuned: Tuned) -> Result:
         notes.append("The rows that name another scheduler show what its order would do; no line of slurm.conf gives it.")
     grouped = [("tuned", tuned.test)] if tuned.test else []
     notes += [EXPLAINED] if changes else []
-    tables = [*_offers(tuned), *_tables("the last 30 % of the jobs, against the simulated present", changes, grouped)]
+    title = "the last 30 % of the jobs, against the simulated present"
+    tables = [*_offers(tuned), *_tables(title, changes), *_groups(grouped)]
     return Result(
         title=f"{w.name}: what would have been",
         answer=[tuned.sentence()],
@@ -149,7 +148,7 @@ def _offers(tuned: Tuned) -> list[Table]:
     )
 
 
-def _tables(title: str, changes: Sequence[Change], grouped: Sequence[tuple[str, Change]], first: str = "now") -> list[Table]:
+def _tables(title: str, changes: Sequence[Change], first: str = "now") -> list[Table]:
     """The changes, and who wins and who loses by those that are `grouped` (name, change). `first` names the first row."""
     if not changes:
         return []
@@ -159,12 +158,12 @@ def _tables(title: str, changes: Sequence[Change], grouped: Sequence[tuple[str, 
     now = [first, unit.text(x.wait), f"{x.slowdown:,.1f}", "", unit.text(x.longest_wait), "1.00", ""]
     main = Table(waits, [now, *(c.row() for c in changes)], title)
     more = Table(costs, [[first, "", *x.cells(unit), ""], *(c.more() for c in changes)], "waits, use and cost")
-    return [
-        main,
-        more,
-        *_energy(changes, first),
-        *(Table(GROUPED, c.rows(), f"who wins, who loses: {name}") for name, c in grouped),
-    ]
+    return [main, more, *_energy(changes, first)]
+
+
+def _groups(grouped: Sequence[tuple[str, Change]]) -> list[Table]:
+    """Who wins and who loses by a change, by its name."""
+    return [Table(GROUPED, c.rows(), f"who wins, who loses: {name}") for name, c in grouped]
 
 
 def _energy(changes: Sequence[Change], first: str) -> list[Table]:
@@ -173,9 +172,8 @@ def _energy(changes: Sequence[Change], first: str) -> list[Table]:
     if not now or not all(every):
         return []
     whole = next((x for x in every if "hours_above_cap" in x), now)
-    blank = dict.fromkeys(whole, 0.0)
-    rows = [energy.row(c.name, blank | x, c.spent(energy.changed(whole))) for c, x in zip(changes, every, strict=True)]
-    return [Table(energy.heads("change", whole), [energy.row(first, blank | now, None), *rows], "energy")]
+    rows = [energy.row(c.name, x, c.spent(energy.changed(whole)), whole) for c, x in zip(changes, every, strict=True)]
+    return [Table(energy.heads("change", whole), [energy.row(first, now, None, whole), *rows], "energy")]
 
 
 def _unsimulated(w: Workload) -> list[str]:

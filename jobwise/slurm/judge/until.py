@@ -10,8 +10,8 @@ from functools import partial
 import numpy as np
 
 from jobwise.compare.windows import shake_for
+from jobwise.durations import SECONDS
 from jobwise.errors import InputError
-from jobwise.policies.parts import SECONDS
 from jobwise.slurm.judge.changes import changed
 from jobwise.slurm.judge.what_if import Change, Replays, Unit, against, replays
 from jobwise.workload import Workload

@@ -24,9 +24,9 @@ class Batch(NamedTuple):
     limit: float
 
 
-def read_batch(path: str, more: str = "") -> Batch:
-    """Read the #SBATCH lines of a script, up to its first command, as sbatch does; `more`: options of sbatch's own command
-    line, which go before them. Raises InputError: file:line, and what would be right."""
+def read_batch(path: str) -> Batch:
+    """Read the #SBATCH lines of a script, up to its first command, as sbatch does. Raises InputError: file:line, and what
+    would be right."""
     try:
         text = Path(path).read_text(errors="replace")
     except OSError as error:
@@ -43,8 +43,7 @@ def read_batch(path: str, more: str = "") -> Batch:
                 words += shlex.split(line.removeprefix("#SBATCH"), comments=True)
             except ValueError as error:
                 raise InputError(f"{path}:{i}: {plain(line)[:60]!r}: {error}") from None
-    every = [*words, *shlex.split(more)]  # what comes last counts
-    asked = options(shlex.join(["sbatch", *every, "job.sh"]))
+    asked = options(shlex.join(["sbatch", *words, "job.sh"]))
     if "time" not in asked:
         raise InputError(f"{path}: names no time limit; a line such as `#SBATCH --time=2:00:00` is expected")
     try:
@@ -52,17 +51,17 @@ def read_batch(path: str, more: str = "") -> Batch:
         limit = seconds(asked["time"])
     except ValueError as error:
         raise InputError(f"{path}: an option cannot be read: {error}") from None
-    return Batch(shlex.join(every), asked, max(int(row[2]) * int(row[3]), 1), limit)
+    return Batch(shlex.join(words), asked, max(int(row[2]) * int(row[3]), 1), limit)
 
 
 def line_of(fields: Mapping[str, Any], site: Site) -> str:
     """Return the #SBATCH line for the fields of another request; "" where one line does not say it."""
-    known = set(fields)
-    if known == {"partition"}:
+    changed = set(fields)
+    if changed == {"partition"}:
         return f"#SBATCH --partition={site.partition_names[int(site.queues[int(fields['partition'])][0])]}"
-    if known == {"queue"}:
+    if changed == {"queue"}:
         return f"#SBATCH --qos={site.qos_names[int(fields['queue'])]}"
-    if known == {"walltime"}:
+    if changed == {"walltime"}:
         minutes = int(fields["walltime"] // 60)
         return f"#SBATCH --time={minutes // 60}:{minutes % 60:02d}:00"
     return ""

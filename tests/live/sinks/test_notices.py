@@ -9,9 +9,10 @@ from threading import Thread
 from types import SimpleNamespace
 
 import pytest
+from conftest import in_docs
 
 from jobwise.errors import InputError
-from jobwise.live.sinks.notices import EXAMPLE, MOST, Notice, Notices, by_apprise, read_notices
+from jobwise.live.sinks.notices import MOST, Notice, Notices, by_apprise, read_notices
 
 
 def turn(*jobs):
@@ -94,7 +95,7 @@ def file(tmp_path, text, mode=0o600):
 
 
 def test_the_example_is_read(tmp_path):
-    ann, queue = read_notices(file(tmp_path, EXAMPLE))
+    ann, queue = read_notices(file(tmp_path, in_docs("systems/live.md", "toml", "notice")))
     assert (ann.user, ann.within, queue.median) == ("ann", 600.0, 21_600.0)
 
 
@@ -118,6 +119,6 @@ def test_bad_files_are_one_line(tmp_path, text, why):
 
 def test_a_file_that_others_may_read_is_refused(tmp_path):
     with pytest.raises(InputError, match="chmod 600"):
-        read_notices(file(tmp_path, EXAMPLE, 0o644))
+        read_notices(file(tmp_path, in_docs("systems/live.md", "toml", "notice"), 0o644))
     with pytest.raises(InputError, match="No such file"):
         read_notices(str(tmp_path / "none.toml"))
