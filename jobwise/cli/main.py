@@ -65,7 +65,7 @@ GROUPS = {  # group -> its help, its commands
         "Your own Slurm: simulated, and live.",
         {
             "when": "slurm_when:when",
-            "fits": "slurm_when:fits",
+            "fits": "slurm_fits:fits",
             "advise": "slurm_advise:advise",
             "watch": "slurm_shadow:watch",
             "shadow": "slurm_shadow:shadow",

@@ -1,6 +1,6 @@
 """A running cluster, read from the outputs of Slurm's commands: predicted starts, both dialects, bad input; recorded sites.
 
-Modules: cli/slurm_when.py, live/alternatives.py, live/sources.py, live/standing.py, live/starts.py,
+Modules: cli/slurm_fits.py, cli/slurm_when.py, live/alternatives.py, live/sources.py, live/standing.py, live/starts.py,
 sim/site/slurm_stand.py, slurm/read/batch.py.
 """
 
