@@ -9,12 +9,12 @@ import typer
 from jobwise.cli.options import Jobs, Json, Log, Procs, Seed, open_log, policy_option
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import NARROW, print_json, print_table, say, width
-from jobwise.durations import seconds_of
 from jobwise.errors import InputError
 from jobwise.policies.names import resolve
 from jobwise.starts.on_log import rows_of
 from jobwise.starts.on_log import when as predicted
 from jobwise.starts.sooner import offers
+from jobwise.workloads.durations import seconds_of
 
 SHOWN = 20
 NEVER_S = 1e8  # later than that jobs do not start

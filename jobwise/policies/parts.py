@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from jobwise.durations import SECONDS
 from jobwise.errors import InputError, unknown
 from jobwise.policies import left
 from jobwise.sim.lists.list_pass import (
@@ -32,6 +31,7 @@ from jobwise.sim.lists.list_pass import (
 )
 from jobwise.sim.lists.placement import PLACEMENTS
 from jobwise.sim.pool import scored_pool
+from jobwise.workloads.durations import SECONDS
 
 NUMBER = r"(\d{1,15}(?:\.\d{1,15})?)"
 POOL, NODES, SITE, ASKED, STREAM = "pool", "nodes", "site", "asked", "stream"

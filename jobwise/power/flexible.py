@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from jobwise.durations import seconds_of
 from jobwise.errors import InputError, shown
 from jobwise.workload import Workload
+from jobwise.workloads.durations import seconds_of
 
 KEYS = {"queue": "queue", "qos": "queue", "partition": "partition", "user": "user", "group": "group", "account": "group"}
 

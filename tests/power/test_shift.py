@@ -1,6 +1,6 @@
 """Jobs that are held for cheaper hours: by hand, within the time that their users grant, beside nothing, power-down, the oracle.
 
-Modules: compare/shifting.py, durations.py, power/flexible.py, sim/power.py.
+Modules: compare/shifting.py, power/flexible.py, sim/power.py, workloads/durations.py.
 """
 
 from dataclasses import replace

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from jobwise.durations import seconds_of
 from jobwise.errors import InputError, in_a_line, library, shown
 from jobwise.live.cycle import Sink, Turn
+from jobwise.workloads.durations import seconds_of
 
 MOST = 20  # messages of one look to one address
 KEYS = ("to", "user", "starts_within", "median_wait")

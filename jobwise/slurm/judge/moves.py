@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from jobwise.durations import SECONDS
 from jobwise.errors import InputError, unknown
 from jobwise.site import closure_dtype
 from jobwise.slurm.judge.site_lines import members_of
 from jobwise.slurm.read.closures import AHEAD_S
 from jobwise.slurm.read.unsimulated import names_in
 from jobwise.workload import Workload
+from jobwise.workloads.durations import SECONDS
 from jobwise.workloads.fields import seconds
 
 Compare = Callable[[np.ndarray, float], np.ndarray]

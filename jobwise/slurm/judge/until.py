@@ -10,11 +10,11 @@ from functools import partial
 import numpy as np
 
 from jobwise.compare.windows import shake_for
-from jobwise.durations import SECONDS
 from jobwise.errors import InputError
 from jobwise.slurm.judge.changes import changed
 from jobwise.slurm.judge.what_if import Change, Replays, Unit, against, replays
 from jobwise.workload import Workload
+from jobwise.workloads.durations import SECONDS
 
 MOST = 4  # times the nodes of the site are added at most
 MEASURES: dict[str, tuple[Callable[[Replays], float], str]] = {  # name -> how it is measured, in words
