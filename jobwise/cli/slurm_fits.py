@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import getpass
+from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, NamedTuple, Optional
 
 import typer
 
+from jobwise.cli.groups import grouped
 from jobwise.cli.options import Json, Seed
 from jobwise.cli.progress import progress
 from jobwise.cli.slurm_when import Folder, Keep, Policy, outputs
@@ -16,26 +20,75 @@ from jobwise.cli.tables import print_json, print_table, say
 from jobwise.cli.when import chances, headed, say_offers, seconds, span
 from jobwise.errors import InputError
 from jobwise.live import sources
-from jobwise.live.starts import predict
+from jobwise.live.starts import Predicted, predict
 from jobwise.slurm.read.batch import Batch, line_of, read_batch
+from jobwise.slurm.read.jobs import NEW
+from jobwise.slurm.read.startable import never
+
+ALL = "all"  # partitions
 
 
-def fits(
-    procs: Annotated[Optional[int], typer.Option("--procs", min=1, help="CPUs.")] = None,
-    time: Annotated[Optional[str], typer.Option("--time", metavar="TIME", help="Time limit: 90m, 12h, 2d.")] = None,
-    batch: Annotated[Optional[str], typer.Option("--batch", help="A script: what its #SBATCH lines ask for.")] = None,
+@dataclass(frozen=True)
+class NewJob:
+    """New job: what it would ask for, and who would submit it where."""
+
+    procs: Annotated[Optional[int], typer.Option("--procs", min=1, help="CPUs.")] = None
+    time: Annotated[Optional[str], typer.Option("--time", metavar="TIME", help="Time limit: 90m, 12h, 2d.")] = None
+    batch: Annotated[Optional[str], typer.Option("--batch", help="A script: what its #SBATCH lines ask for.")] = None
     partition: Annotated[
         Optional[str],
         typer.Option("--partition", help="Partition; by default that of most jobs; `all`: each beside the others."),
-    ] = None,
+    ] = None
+    nodes: Annotated[Optional[int], typer.Option("--nodes", min=1, help="Nodes.")] = None
+    gpus: Annotated[Optional[int], typer.Option("--gpus-per-node", min=0, help="GPUs of each node.")] = None
+    account: Annotated[str, typer.Option("--account", help="Account.")] = ""
+    user: Annotated[Optional[str], typer.Option("--user", help="Who would submit it; by default you.")] = None
+
+    def asks(self) -> Batch:
+        """Return what it asks for: by its script, or by options. Raises InputError."""
+        if self.batch:
+            if self.procs or self.time or self.nodes or self.gpus:
+                raise InputError("--batch says what the job asks for; leave --procs, --time, --nodes and --gpus-per-node out")
+            return read_batch(self.batch)
+        if not self.procs or not self.time:
+            raise InputError("what would be submitted? --procs N --time TIME, or --batch SCRIPT")
+        limit = seconds(self.time, "--time")
+        if limit < 60:
+            raise InputError(f"--time {self.time!r}: a time limit is a minute or more")
+        words = f"-n {self.procs} -t {limit / 60:.0f}"
+        words += (f" -N {self.nodes}" if self.nodes else "") + (f" --gpus-per-node={self.gpus}" if self.gpus else "")
+        return Batch(words, {}, self.procs, limit)
+
+    def queued(self, printed: Path, asks: Batch, partition: str | None) -> tuple[str, sources.Now]:
+        """Return (the partition that it goes to, the cluster with it in its queue). Raises InputError."""
+        from collections import Counter
+
+        cluster = sources.look(printed)
+        w = cluster.workload
+        usual = Counter(w.jobs["partition"].tolist()).most_common(1)[0][0]
+        name = partition or asks.options.get("partition", "").split(",")[0] or w.names["partition"][usual].split(",")[0]
+        if name not in w.cluster.known_site.partition_names:
+            raise InputError(f"--partition {name!r}: the cluster has {', '.join(w.cluster.known_site.partition_names)}")
+        account, now = self.account or asks.options.get("account", ""), cluster.now + w.origin
+        who, minutes = self.user or getpass.getuser(), round(asks.limit / 60)
+        return name, sources.look(printed, sources.asked(asks.words, who, account, name, asks.cpus, minutes, now))
+
+
+class Place(NamedTuple):
+    """Where the new job would start: the predictions of the cluster, and its own row of them."""
+
+    now: sources.Now
+    predicted: Predicted
+    row: dict[str, Any]
+
+
+@grouped
+def fits(
+    job: NewJob = NewJob(),
     cluster: Annotated[
         Optional[list[str]],
         typer.Option("--cluster", help="NAME=FOLDER as --keep writes it; repeat it: where does it start first?"),
     ] = None,
-    nodes: Annotated[Optional[int], typer.Option("--nodes", min=1, help="Nodes.")] = None,
-    gpus: Annotated[Optional[int], typer.Option("--gpus-per-node", min=0, help="GPUs of each node.")] = None,
-    account: Annotated[str, typer.Option("--account", help="Account.")] = "",
-    user: Annotated[Optional[str], typer.Option("--user", help="Who would submit it; by default you.")] = None,
     policy: Policy = "slurm",
     folder: Folder = None,
     keep: Keep = None,
@@ -48,40 +101,20 @@ def fits(
         jobwise slurm fits --procs 32 --time 2h --folder live
         jobwise slurm fits --batch job.sh
     """
-    asked, who = _asked(procs, time, batch, nodes, gpus), user or getpass.getuser()
-    if cluster or partition == ALL:
-        if cluster and (folder or keep):
-            raise InputError("--cluster names the folders; leave --folder and --keep out")
-        with ExitStack() as stack:
-            named = _named(cluster) if cluster else {"": stack.enter_context(outputs(folder, keep))}
-            _beside(asked, named, partition, account, who, policy, seed, as_json)
-        return
-    with outputs(folder, keep) as printed:
-        name, now = _with_new(printed, asked, partition, account, who)
-    if now.row(sources.NEW) < 0:
-        raise InputError(f"no nodes of partition {name} can hold {asked.cpus} CPUs{f' on {nodes} nodes' if nodes else ''}")
-    with progress("predicting starts") as show:
-        p = predict(now, policy, seed=seed, progress=show)
-    rows = [x | {"job": "new", "partition": name} for x in p.rows() if x["job"] == sources.NEW]
-    offers = p.sooner(sources.NEW)
-    site = now.workload.cluster.known_site
-    lines = {o.change.words: line_of(o.change.fields, site) for o in offers if batch and o.worth_telling}
-    if as_json:
-        print_json(rows[0] | {"sooner": [o.to_dict() | _line(lines, o) for o in offers if o.worth_telling]})
-        return
-    x = rows[0]
-    a, b = x["start_80"]
-    says = f"starts in {span(x['start'])} (80 %: {span(a)} to {span(b)}), ends in {span(x['end'])}"
-    say(f"{asked.cpus:,} CPUs for {span(asked.limit)} in {name}: {says}")
-    say_offers(offers, "it")
-    for words, line in lines.items():
-        say(f"{words}: {line}" if line else f"{words}: several lines of {batch} change")
+    asks = job.asks()
+    if cluster and (folder or keep):
+        raise InputError("--cluster names the folders; leave --folder and --keep out")
+    placed = partial(_placed, job, asks, policy, seed)
+    with ExitStack() as stack:
+        folders = _folders(cluster) if cluster else {"": stack.enter_context(outputs(folder, keep))}
+        if cluster or job.partition == ALL:
+            _beside(asks, folders, job.partition, placed, as_json)
+            return
+        place = placed(folders[""], job.partition)
+    _alone(asks, place, job.batch, as_json)
 
 
-ALL = "all"  # partitions
-
-
-def _named(clusters: list[str]) -> dict[str, Path]:
+def _folders(clusters: list[str]) -> dict[str, Path]:
     """{name: folder} of NAME=FOLDER. Raises InputError."""
     out: dict[str, Path] = {}
     for text in clusters:
@@ -94,72 +127,59 @@ def _named(clusters: list[str]) -> dict[str, Path]:
     return out
 
 
-def _beside(
-    asked: Batch, named: dict[str, Path], partition: str | None, account: str, who: str, policy: str, seed: int, as_json: bool
-) -> None:
+def _placed(job: NewJob, asks: Batch, policy: str, seed: int, printed: Path, partition: str | None, of: str = "") -> Place:
+    """Predict the start of the new job on a cluster, in a partition; `of`: their name. Raises InputError where it cannot
+    start."""
+    name, now = job.queued(printed, asks, partition)
+    row = now.row(NEW)
+    if row < 0:
+        on = f" on {job.nodes} nodes" if job.nodes else ""
+        raise InputError(f"no nodes of partition {name} can hold {asks.cpus} CPUs{on}")
+    if limits := [what for what, bad in never(now.workload) if bad[row]]:
+        raise InputError(f"the job would never start in partition {name}: {limits[0]}")
+    with progress(f"predicting starts{of and ': '}{of}") as show:
+        p = predict(now, policy, seed=seed, progress=show)
+    rows = [x | {"job": "new", "partition": name} for x in p.rows() if x["job"] == NEW]
+    if not rows:
+        raise InputError(f"the job would never start in partition {name}")
+    return Place(now, p, rows[0])
+
+
+def _alone(asks: Batch, place: Place, script: str | None, as_json: bool) -> None:
+    """Print when the job starts, and what would start it sooner; with the line of its `script` that would change."""
+    x, offers, site = place.row, place.predicted.sooner(NEW), place.now.workload.cluster.known_site
+    lines = {o.change.words: line_of(o.change.fields, site) for o in offers if script and o.worth_telling}
+    if as_json:
+        own = {words: {"line": line} for words, line in lines.items() if line}
+        print_json(x | {"sooner": [o.to_dict() | own.get(o.change.words, {}) for o in offers if o.worth_telling]})
+        return
+    a, b = x["start_80"]
+    says = f"starts in {span(x['start'])} (80 %: {span(a)} to {span(b)}), ends in {span(x['end'])}"
+    say(f"{asks.cpus:,} CPUs for {span(asks.limit)} in {x['partition']}: {says}")
+    say_offers(offers, "it")
+    for words, line in lines.items():
+        say(f"{words}: {line}" if line else f"{words}: several lines of {script} change")
+
+
+def _beside(asks: Batch, folders: dict[str, Path], partition: str | None, placed: Callable[..., Place], as_json: bool) -> None:
     """Print where the job starts first, of several clusters and partitions. Raises InputError where it fits nowhere."""
     rows, cannot = list[dict](), list[str]()
-    for label, folder in named.items():
+    for label, folder in folders.items():
         site = sources.look(folder).workload.cluster.known_site
         for name in site.partition_names if partition == ALL else (partition,):
             where = " ".join(filter(None, [label, name or ""])) or "the cluster"
             try:
-                own, now = _with_new(folder, asked, name, account, who)
-                if now.row(sources.NEW) < 0:
-                    cannot.append(f"{where}: its nodes cannot hold it")
-                    continue
-                with progress(f"predicting starts: {where}") as show:
-                    p = predict(now, policy, seed=seed, progress=show)
+                rows.append(placed(folder, name, of=where).row | {"cluster": label})
             except InputError as error:
                 cannot.append(f"{where}: {error}")
-                continue
-            mine = [x | {"job": "new", "cluster": label, "partition": own} for x in p.rows() if x["job"] == sources.NEW]
-            rows += mine
-            cannot += [] if mine else [f"{where}: limits would never let it start"]
     if not rows:
         raise InputError(f"it fits nowhere ({'; '.join(cannot)})")
     rows.sort(key=lambda x: x["start"])
     if as_json:
-        print_json({"cpus": asked.cpus, "limit": asked.limit, "places": rows, "cannot": cannot})
+        print_json({"cpus": asks.cpus, "limit": asks.limit, "places": rows, "cannot": cannot})
         return
-    heads = [*(["cluster"] if len(named) > 1 else []), "partition", *headed()]
-    cells = [[*([x["cluster"]] if len(named) > 1 else []), x["partition"], *chances(x)] for x in rows]
-    print_table(f"{asked.cpus:,} CPUs for {span(asked.limit)}: where it starts first", heads, cells)
+    heads = [*(["cluster"] if len(folders) > 1 else []), "partition", *headed()]
+    cells = [[*([x["cluster"]] if len(folders) > 1 else []), x["partition"], *chances(x)] for x in rows]
+    print_table(f"{asks.cpus:,} CPUs for {span(asks.limit)}: where it starts first", heads, cells)
     for text in cannot:
         say(text)
-
-
-def _line(lines: dict[str, str], offer) -> dict:
-    line = lines.get(offer.change.words, "")
-    return {"line": line} if line else {}
-
-
-def _asked(procs: int | None, time: str | None, batch: str | None, nodes: int | None, gpus: int | None) -> Batch:
-    """What the new job asks for: by its script, or by options. Raises InputError."""
-    if batch:
-        if procs or time or nodes or gpus:
-            raise InputError("--batch says what the job asks for; leave --procs, --time, --nodes and --gpus-per-node out")
-        return read_batch(batch)
-    if not procs or not time:
-        raise InputError("what would be submitted? --procs N --time TIME, or --batch SCRIPT")
-    limit = seconds(time, "--time")
-    if limit < 60:
-        raise InputError(f"--time {time!r}: a time limit is a minute or more")
-    words = f"-n {procs} -t {limit / 60:.0f}"
-    words += (f" -N {nodes}" if nodes else "") + (f" --gpus-per-node={gpus}" if gpus else "")
-    return Batch(words, {}, procs, limit)
-
-
-def _with_new(printed: Path, asked: Batch, partition: str | None, account: str, who: str) -> tuple[str, sources.Now]:
-    """(the partition that the new job goes to, the cluster with the job in its queue). Raises InputError."""
-    from collections import Counter
-
-    cluster = sources.look(printed)
-    w = cluster.workload
-    usual = Counter(w.jobs["partition"].tolist()).most_common(1)[0][0]
-    name = partition or asked.options.get("partition", "").split(",")[0] or w.names["partition"][usual].split(",")[0]
-    if name not in w.cluster.known_site.partition_names:
-        raise InputError(f"--partition {name!r}: the cluster has {', '.join(w.cluster.known_site.partition_names)}")
-    account, now = account or asked.options.get("account", ""), cluster.now + w.origin
-    minutes = round(asked.limit / 60)
-    return name, sources.look(printed, sources.asked(asked.words, who, account, name, asked.cpus, minutes, now))

@@ -22,6 +22,7 @@ from jobwise.errors import InputError
 from jobwise.files import writing
 from jobwise.slurm.client import ENDED, SPRIO, Slurm, SlurmError, listed, number, priorities_of, state
 from jobwise.slurm.read import documents
+from jobwise.slurm.read.jobs import NEW
 from jobwise.slurm.read.site import COMMANDS, out_of_service, read
 from jobwise.slurm.read.text import diagnosis, records, table
 from jobwise.workload import Workload
@@ -38,9 +39,11 @@ OPTIONAL = (
     "sdiag",
 )  # fmt: skip
 MOST_TASKS = 1000  # of an array that waits: so many are looked at
-NEW = 2_000_000_000  # number of a job that has not been submitted; and of tasks of arrays that have no number yet, from here on
 CLOCK_S = 1.0  # times are whole seconds: a job that is eligible so much later is eligible now
-OUT = ("Dependency", "DependencyNeverSatisfied", "JobHeldUser", "JobHeldAdmin", "BeginTime")  # reasons: it cannot start yet
+OUT = (  # reasons: it cannot start yet
+    *("Dependency", "DependencyNeverSatisfied", "JobHeldUser", "JobHeldAdmin", "BeginTime"),
+    *("PartitionTimeLimit", "PartitionNodeLimit"),
+)
 
 
 @dataclass(frozen=True)
@@ -218,7 +221,8 @@ def _look(folder: Path, more: dict[str, str] | None) -> Now:
 
 
 def _number(array: int, k: int, taken: set[int]) -> int:
-    """Return a number for task k of those of an array that wait, the same at every look, and add it to those `taken`."""
+    """Return a number for task k of those of an array that wait, behind NEW, the same at every look, and add it to those
+    `taken`."""
     free = 2**31 - 2 - NEW
     at = (array * MOST_TASKS + k) % free
     while at in taken:

@@ -25,6 +25,7 @@ from jobwise.live.starts import in_words, predict
 from jobwise.policies.names import resolve
 from jobwise.slurm.client import Slurm
 from jobwise.slurm.read.batch import line_of
+from jobwise.slurm.read.jobs import NEW
 from jobwise.slurm.read.recording import read as read_recording
 from jobwise.starts import futures
 from jobwise.starts.calibration import Calibration
@@ -126,7 +127,7 @@ def test_what_waits_runs_and_has_ended(cluster):
     assert [state[i] for i in (1, 9001, 9004)] == [(False, False), (False, True), (True, True)]
     k = c.row(9009)  # accounting does not know its end yet, squeue does
     assert jobs["end"][k] - jobs["start"][k] == 500 and c.now - jobs["end"][k] == pytest.approx(100, abs=1)
-    assert sum(i > sources.NEW for i in ids) == 2  # the other tasks of the array
+    assert sum(i > NEW for i in ids) == 2  # the other tasks of the array
     k = c.row(9001)
     assert c.now - jobs["start"][k] == pytest.approx(3000, abs=1) and jobs["request"][k, 0] == 8
     assert c.now - jobs["submit"][c.row(9004)] == pytest.approx(900, abs=1)
@@ -146,8 +147,8 @@ def test_site_factors_are_part_of_what_is_predicted(cluster):
     (cluster / "sprio.txt").write_text("".join(f"{id}|{100 + x}|{x}\n" for id, x in factors.items()))
     c = sources.look(cluster)
     assert c.factors[9004] == (10**6 + 100, 10**6) and c.steered.cluster.known_site is not c.workload.cluster.known_site
-    tasks = [sources.NEW + 1 + 9006 * sources.MOST_TASKS + k for k in (1, 2)]
-    assert {id: x for id, x in c.factors.items() if id > sources.NEW} == dict.fromkeys(tasks, (100, 0))
+    tasks = [NEW + 1 + 9006 * sources.MOST_TASKS + k for k in (1, 2)]
+    assert {id: x for id, x in c.factors.items() if id > NEW} == dict.fromkeys(tasks, (100, 0))
     raised, other = ({x["job"]: x["start"] for x in predict(c, count=8, earlier=0, steered=k).rows()} for k in (True, False))
     (cluster / "sprio.txt").write_text("9004|1|0\n9005|1000|900\n9006|2000|1900\n")
     c = sources.look(cluster)
@@ -164,8 +165,10 @@ def test_what_a_job_may_ask_for_instead(cluster):
         "PartitionName=batch\n   MaxTime=UNLIMITED State=UP\n   Nodes=n[1-4]\n\n"
         "PartitionName=short\n   MaxTime=01:00:00 State=UP\n   Nodes=n[1-4]\n"
     )
-    text = (cluster / "sacct.txt").read_text()  # the second partition has had jobs
-    (cluster / "sacct.txt").write_text(text.replace("|batch|", "|short|", 3))
+    head, *rows = (cluster / "sacct.txt").read_text().splitlines()  # the second partition has had jobs of an hour and less
+    at = head.split("|").index("TimelimitRaw")
+    rows = [x.replace("|batch|", "|short|") if int(x.split("|")[at]) <= 60 else x for x in rows]
+    (cluster / "sacct.txt").write_text("\n".join([head, *rows]) + "\n")
     (cluster / "scontrol_config.txt").write_text(
         "PriorityType = priority/multifactor\nPriorityWeightAge = 1000\nPriorityWeightQOS = 100000\nAccountingStorageEnforce = qos\n"
     )
@@ -547,3 +550,22 @@ def test_a_job_of_squeue_that_cannot_be_read_is_named(cluster):
     )
     with pytest.raises(InputError, match=f"{cluster}: job 9004: Submit"):
         sources.look(cluster)
+
+
+@pytest.mark.cli
+def test_a_job_that_could_never_start_is_said_in_a_line(cluster, capsys):
+    """A partition of one hour, a job of two: alone, and beside the other partition, which takes it."""
+    (cluster / "scontrol_partition.txt").write_text(
+        "PartitionName=batch\n   MaxTime=UNLIMITED State=UP\n   Nodes=n[1-4]\n\n"
+        "PartitionName=short\n   MaxTime=01:00:00 State=UP\n   Nodes=n[1-4]\n"
+    )
+    head, *rows = (cluster / "sacct.txt").read_text().splitlines()  # the second partition has had jobs of an hour and less
+    at = head.split("|").index("TimelimitRaw")
+    rows = [x.replace("|batch|", "|short|") if int(x.split("|")[at]) <= 60 else x for x in rows]
+    (cluster / "sacct.txt").write_text("\n".join([head, *rows]) + "\n")
+    words = ["slurm", "fits", "--folder", str(cluster), "--procs", "4", "--time", "2h", "--partition"]
+    assert run([*words, "short"]) == 2
+    assert "partition short" in capsys.readouterr().err
+    assert run([*words, "all", "--json"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert [x["partition"] for x in out["places"]] == ["batch"] and "short" in out["cannot"][0]

@@ -26,6 +26,7 @@ from jobwise.live.starts import predict
 from jobwise.live.wishes import Wishes
 from jobwise.policies.names import resolve
 from jobwise.slurm.judge.what_if import what_if
+from jobwise.slurm.read.jobs import NEW
 from jobwise.starts.calibration import LEVELS
 
 pytestmark = [pytest.mark.xdist_group("sites"), pytest.mark.usefixtures("few_predictions")]
@@ -106,7 +107,7 @@ def test_a_new_process_goes_on_where_the_last_was_killed(looks, tmp_path, monkey
     second = Journal(tmp_path)
     again = Shadowing(resolve("fcfs"), second)
     c = again.calibration
-    mine = [i for i, x in enumerate(made.job) if 9003 < x < sources.NEW and made.made[i] > looks.now - 1000]  # of the cycles
+    mine = [i for i, x in enumerate(made.job) if 9003 < x < NEW and made.made[i] > looks.now - 1000]  # of the cycles
     assert c.job == [made.job[i] for i in mine] and 2 <= len(mine) <= 4
     assert np.allclose(c.made, np.array(made.made)[mine]) and np.allclose(c.sampled, np.array(made.sampled)[mine])
     assert np.allclose(c.shown, np.array(made.shown)[mine], atol=1e-6)

@@ -25,6 +25,7 @@ from jobwise.workloads.accounting import Accounting, left_out
 from jobwise.workloads.sacct import UNLIMITED, elapsed, energy, numbers_of, queued, ran, times
 
 NEEDED = ("JobIDRaw", "Submit", "Start", "End", "ElapsedRaw", "TimelimitRaw", "NNodes", "NCPUS", "ReqCPUS", "Partition")
+NEW = 2_000_000_000  # number of a job that has not been submitted: no limit is lifted for it
 
 
 def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[dict]) -> Workload:
@@ -102,7 +103,8 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
         k: dict(enumerate(v)) for k, v in (("user", users), ("group", accounts), ("partition", lists))
     }
     names |= {"queue": dict(enumerate(site.qos_names)), "app": {i: x for x, i in work.items()}}
-    w = lifted(replace(w, columns=columns, origin=float(eligible.min()), dropped=left, names=names))
+    w = replace(w, columns=columns, origin=float(eligible.min()), dropped=left, names=names)
+    w = lifted(w, columns["job"] != NEW)
     return w if a.now is None else _so_far(w, open_[order])
 
 

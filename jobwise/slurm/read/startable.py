@@ -104,36 +104,36 @@ def check(w: Workload) -> None:
         raise NeverStart(w, bad, what)
 
 
-def lifted(w: Workload) -> Workload:
-    """The site with limits that let all of its recorded jobs start, for they did; each change is among its guesses."""
-    site, texts = (
-        w.cluster.known_site,
-        [f"{n.sum():,} jobs ran against {what}: it is taken as wide as they need" for what, n in never(w)],
-    )
+def lifted(w: Workload, recorded: np.ndarray) -> Workload:
+    """The site with limits that let all of its `recorded` jobs [J] bool start, for they did; each change is among its
+    guesses."""
+    against = [(what, int((bad & recorded).sum())) for what, bad in never(w)]
+    texts = [f"{n:,} jobs ran against {what}: it is taken as wide as they need" for what, n in against if n]
+    site = w.cluster.known_site
     if not texts:
         return w
     partitions, qos = site.partitions.copy(), site.qos.copy()
     asked, least = site.asks["nodes"][w.jobs["ask"]], _least(w)
     for k, queue in enumerate(site.queues):
-        mine = w.jobs["partition"] == k
+        mine = recorded & (w.jobs["partition"] == k)
         for p in queue[queue >= 0] if mine.any() else ():
             partitions["up"][p] = 1
             partitions["max_time"][p] = max(partitions["max_time"][p], w.jobs["walltime"][mine].max())
             partitions["max_nodes"][p] = max(partitions["max_nodes"][p], asked[mine].max())
     of_jobs = np.stack(list(_qos_of(w)))
     for q in range(len(qos)):
-        mine = (of_jobs == q).any(axis=0)
+        mine = recorded & (of_jobs == q).any(axis=0)
         if mine.any():
             qos["max_wall"][q] = max(qos["max_wall"][q], w.jobs["walltime"][mine].max())
             for which in ("all", "user"):
                 qos[which][q] = np.maximum(qos[which][q], least[mine].max(axis=0))
     tree, licences = site.associations.copy(), site.licences
     for a, below in _limited(w):
-        if below.any():
+        if (below := below & recorded).any():
             tree["all"][a] = np.maximum(tree["all"][a], least[below].max(axis=0))
             tree["jobs"][a] = max(tree["jobs"][a], 1.0)
     if len(licences):
-        licences = np.maximum(licences, site.licence_asks[site.asks["licences"][w.jobs["ask"]]].max(axis=0))
+        licences = np.maximum(licences, site.licence_asks[site.asks["licences"][w.jobs["ask"][recorded]]].max(axis=0))
     guesses = (*site.guesses, *texts)
     site = replace(site, partitions=partitions, qos=qos, associations=tree, licences=licences, guesses=guesses)
     return replace(w, cluster=replace(w.cluster, site=site))
