@@ -318,7 +318,7 @@ def test_functions_say_what_they_take_and_return():
 
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
     "top": 2440,
-    "cli": 5320,
+    "cli": 5310,
     "compare": 1940,
     "compiled": 550,
     "forecast": 1100,
@@ -335,7 +335,7 @@ LINES = {  # most lines of a package; raised only by a commit whose message says
     "systems": 1640,
     "telemetry": 1000,
     "workflows": 2315,
-    "workloads": 7010,
+    "workloads": 7025,
     "worlds": 7920,
 }
 

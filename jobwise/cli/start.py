@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, NamedTuple, Optional
+from typing import Annotated, Optional
 
 import typer
 
@@ -26,96 +26,43 @@ KNOW = {
     "energy": "what it costs in energy, and what a cap would cost",
     "learn": "whether a learnt scheduler is better",
 }
+STANDS_FOR = {LOG: "LOG", SITE: "FOLDER"}  # where the name is not known
 LOGS = ("*.swf", "*.swf.gz", "*.sacct", "*sacct*.txt*", "*.csv", "*.parquet", "*.json")
 MOST = 200  # files that are looked at
 
 
-class Way(NamedTuple):
-    """What somebody has, wants to know, and the commands; {} is the file or folder."""
-
-    have: str
-    know: str
-    commands: tuple[str, str, str]
-
-
-WAYS = (
-    Way(
-        LOG,
-        "compare",
-        ("jobwise trace info {}", "jobwise compare {} --report out.html", "jobwise compare {} --split 0.7 --max-wait 1.2x"),
-    ),
-    Way(LOG, "start", ("jobwise trace info {}", "jobwise when {} --at 30d", "jobwise simulate {} --out schedule.csv")),
-    Way(LOG, "settings", ("jobwise compare {} -p fcfs+easy -p jobwise", "jobwise policies", "jobwise slurm site")),
-    Way(
-        LOG,
-        "energy",
-        (
-            "jobwise simulate {} --power table.toml",
-            "jobwise compare {} --power table.toml --prices prices.csv",
-            "jobwise simulate {} --power table.toml --cap 40kW",
-        ),
-    ),
-    Way(
-        LOG, "learn", ("jobwise train search {} --out runs/mine", "jobwise evaluate runs/mine {}", "jobwise probe runs/mine {}")
-    ),
-    Way(
-        SITE,
-        "compare",
-        ("jobwise slurm fidelity {}", "jobwise slurm what-if {} -p fcfs+easy", "jobwise slurm what-if {} -p slurm -p saf+easy"),
-    ),
-    Way(SITE, "start", ("jobwise slurm fidelity {}", "jobwise slurm advise --folder {}", "jobwise slurm check {}")),
-    Way(
-        SITE,
-        "settings",
-        ("jobwise slurm fidelity {}", "jobwise slurm what-if {} --nodes 2", "jobwise slurm tune {} --max-wait 1.2x"),
-    ),
-    Way(
-        SITE,
-        "energy",
-        (
-            "jobwise slurm fidelity {}",
-            "jobwise slurm what-if {} --power table.toml --cap 40kW",
-            "jobwise slurm what-if {} --power table.toml --nodes 2",
-        ),
-    ),
-    Way(
-        SITE,
-        "learn",
-        ("jobwise slurm fidelity {}", "jobwise slurm what-if {} -p jobwise", "jobwise slurm tune {} --max-wait 1.2x"),
-    ),
-    Way(LIVE, "compare", ("jobwise slurm advise", "jobwise slurm site", "jobwise slurm shadow -p jobwise")),
-    Way(
-        LIVE, "start", ("jobwise slurm when --mine", "jobwise slurm fits --batch job.sh", "jobwise slurm when --mine --sooner")
-    ),
-    Way(LIVE, "settings", ("jobwise slurm advise --tune", "jobwise slurm site", "jobwise slurm shadow -p jobwise")),
-    Way(LIVE, "energy", ("jobwise slurm site", "jobwise trace sacct-command", "jobwise policies")),
-    Way(LIVE, "learn", ("jobwise slurm shadow -p jobwise", "jobwise slurm site", "jobwise slurm retrain --help")),
-    Way(
-        NOTHING,
-        "compare",
-        ("jobwise trace generate log.swf", "jobwise trace info log.swf", "jobwise compare log.swf --report out.html"),
-    ),
-    Way(NOTHING, "start", ("jobwise trace generate log.swf", "jobwise trace info log.swf", "jobwise when log.swf --at 1d")),
-    Way(NOTHING, "settings", ("jobwise trace generate log.swf", "jobwise compare log.swf", "jobwise policies")),
-    Way(
-        NOTHING,
-        "energy",
-        (
-            "jobwise trace generate log.swf",
-            "jobwise simulate log.swf --power table.toml",
-            "jobwise simulate log.swf --power table.toml --cap 40kW",
-        ),
-    ),
-    Way(
-        NOTHING,
-        "learn",
-        (
-            "jobwise trace generate log.swf",
-            "jobwise train search log.swf --out runs/mine --preset smoke",
-            "jobwise evaluate runs/mine log.swf",
-        ),
-    ),
-)
+COMMANDS = {  # of what somebody has, of what they want to know: three; {} is the file or the folder
+    LOG: {
+        "compare": "trace info {}; compare {} --report out.html; compare {} --split 0.7 --max-wait 1.2x",
+        "start": "trace info {}; when {} --at 30d; simulate {} --out schedule.csv",
+        "settings": "compare {} -p fcfs+easy -p jobwise; policies; slurm site",
+        "energy": "simulate {} --power table.toml; compare {} --power table.toml --prices prices.csv; "
+        "simulate {} --power table.toml --cap 40kW",
+        "learn": "train search {} --out runs/mine; evaluate runs/mine {}; probe runs/mine {}",
+    },
+    SITE: {
+        "compare": "slurm fidelity {}; slurm what-if {} -p fcfs+easy; slurm what-if {} -p slurm -p saf+easy",
+        "start": "slurm fidelity {}; slurm advise --folder {}; slurm check {}",
+        "settings": "slurm fidelity {}; slurm what-if {} --nodes 2; slurm tune {} --max-wait 1.2x",
+        "energy": "slurm fidelity {}; slurm what-if {} --power table.toml --cap 40kW; "
+        "slurm what-if {} --power table.toml --nodes 2",
+        "learn": "slurm fidelity {}; slurm what-if {} -p jobwise; slurm tune {} --max-wait 1.2x",
+    },
+    LIVE: {
+        "compare": "slurm advise; slurm site; slurm shadow -p jobwise",
+        "start": "slurm when --mine; slurm fits --batch job.sh; slurm when --mine --sooner",
+        "settings": "slurm advise --tune; slurm site; slurm shadow -p jobwise",
+        "energy": "slurm site; trace sacct-command; policies",
+        "learn": "slurm shadow -p jobwise; slurm site; slurm retrain --help",
+    },
+    NOTHING: {
+        "compare": "trace generate log.swf; trace info log.swf; compare log.swf --report out.html",
+        "start": "trace generate log.swf; trace info log.swf; when log.swf --at 1d",
+        "settings": "trace generate log.swf; compare log.swf; policies",
+        "energy": "trace generate log.swf; simulate log.swf --power table.toml; simulate log.swf --power table.toml --cap 40kW",
+        "learn": "trace generate log.swf; train search log.swf --out runs/mine --preset smoke; evaluate runs/mine log.swf",
+    },
+}
 
 
 def lying_here(have: str, folder: Path) -> list[str]:
@@ -130,11 +77,10 @@ def lying_here(have: str, folder: Path) -> list[str]:
 
 def ways(have: str, know: str, name: str) -> list[str]:
     """Return the commands, with the name of the file in them. Raises InputError for answers that are none."""
-    for answer, known, what in ((have, HAVE, "what you have"), (know, KNOW, "what you want to know")):
-        if answer not in known:
-            raise unknown(what, answer, known)
-    way = next(x for x in WAYS if (x.have, x.know) == (have, know))
-    return [text.replace("{}", shlex.quote(name)) for text in way.commands]
+    for answer, choices, what in ((have, HAVE, "what you have"), (know, KNOW, "what you want to know")):
+        if answer not in choices:
+            raise unknown(what, answer, choices)
+    return [f"jobwise {text.replace('{}', shlex.quote(name))}" for text in COMMANDS[have][know].split("; ")]
 
 
 def start(
@@ -162,28 +108,32 @@ def start(
         name = here[0] if here else None
         if may:
             say(f"there {'is' if len(here) == 1 else 'are'} {', '.join(here[:8])}" if here else "there is none here")
-    for text in ways(have, know, name or ("LOG" if have == LOG else "FOLDER")):
+    for text in ways(have, know, name or STANDS_FOR.get(have, "")):
         print(text)
 
 
 def _table() -> None:
     """Print the choices, each with one of its commands."""
-    rows = [[x.have if x.know == "compare" else "", x.know, x.commands[1]] for x in WAYS]
+    rows = [
+        [have if know == "compare" else "", know, ways(have, know, STANDS_FOR.get(have, ""))[1]]
+        for have in COMMANDS
+        for know in COMMANDS[have]
+    ]
     print_table("jobwise start --have … --know … prints three commands", ["have", "know", "one of them"], rows, left=3)
-    for known in (HAVE, KNOW):
-        for name, words in known.items():
+    for choices in (HAVE, KNOW):
+        for name, words in choices.items():
             say(f"{name}: {words}")
 
 
-def _chosen(question: str, known: dict[str, str]) -> str:
+def _chosen(question: str, choices: dict[str, str]) -> str:
     """The answer to a question: a number or a word. Raises InputError for another one."""
     print(question)
-    names = list(known)
+    names = list(choices)
     for k, name in enumerate(names, 1):
-        print(f"  {k}  {name:9} {known[name]}")
+        print(f"  {k}  {name:9} {choices[name]}")
     answer = typer.prompt("", prompt_suffix="> ", default="1").strip().lower()
     if answer.isdecimal() and 1 <= int(answer) <= len(names):
         return names[int(answer) - 1]
-    if answer not in known:
+    if answer not in choices:
         raise InputError(f"{answer!r}: one of {', '.join(names)}, or its number, is expected")
     return answer

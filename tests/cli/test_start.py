@@ -9,21 +9,25 @@ import pytest
 
 from jobwise.cli import run
 from jobwise.cli.main import COMMANDS, GROUPS
-from jobwise.cli.start import HAVE, KNOW, WAYS, lying_here, ways
+from jobwise.cli.start import COMMANDS as WAYS
+from jobwise.cli.start import HAVE, KNOW, lying_here, ways
 from jobwise.errors import InputError
+
+PAIRS = [(have, know) for have in WAYS for know in WAYS[have]]
 
 
 def test_every_pair_of_answers_has_one_way():
-    assert sorted((x.have, x.know) for x in WAYS) == sorted((h, k) for h in HAVE for k in KNOW)
-    for x in WAYS:
-        assert len(set(x.commands)) == 3
-        assert x.have in ("slurm", "nothing") or any("{}" in text for text in x.commands)
+    assert {have: set(of) for have, of in WAYS.items()} == dict.fromkeys(HAVE, set(KNOW))
+    for have, know in PAIRS:
+        commands = ways(have, know, "mine")
+        assert len(set(commands)) == 3
+        assert have in ("slurm", "nothing") or any(text.endswith("mine") or " mine " in text for text in commands)
 
 
-@pytest.mark.parametrize("text", sorted({c for x in WAYS for c in x.commands}))
+@pytest.mark.parametrize("text", sorted({text for pair in PAIRS for text in ways(*pair, "x")}))
 def test_every_command_is_known_with_its_options(text, capsys):
     """The help of each command has the options that it is printed with."""
-    words = shlex.split(text.replace("{}", "x"))[1:]
+    words = shlex.split(text)[1:]
     name = words[:2] if words[0] in GROUPS else words[:1]
     assert words[0] in GROUPS and words[1] in GROUPS[words[0]][1] or words[0] in COMMANDS
     assert run([*name, "--help"]) == 0
