@@ -317,9 +317,9 @@ def test_functions_say_what_they_take_and_return():
 
 
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
-    "top": 2440,
-    "cli": 5310,
-    "compare": 1940,
+    "top": 2480,
+    "cli": 5415,
+    "compare": 2280,
     "compiled": 550,
     "forecast": 1100,
     "learn": 5110,
@@ -327,7 +327,7 @@ LINES = {  # most lines of a package; raised only by a commit whose message says
     "parallel": 800,
     "policies": 2915,
     "power": 790,
-    "report": 1745,
+    "report": 1860,
     "sim": 10_770,
     "slurm": 6_115,
     "starts": 815,
@@ -335,7 +335,7 @@ LINES = {  # most lines of a package; raised only by a commit whose message says
     "systems": 1640,
     "telemetry": 1000,
     "workflows": 2315,
-    "workloads": 7025,
+    "workloads": 7060,
     "worlds": 7920,
 }
 

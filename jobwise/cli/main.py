@@ -35,6 +35,7 @@ COMMANDS = {  # command -> where its function is
     "zoo": "zoo:zoo",
     "start": "start:start",
     "mcp": "mcp:mcp",
+    "bench": "bench:bench",
     "export-onnx": "explain:export_onnx",
 }
 LIVE = {  # of `jobwise slurm --help`: what needs a cluster, and what does not
@@ -90,7 +91,7 @@ GROUPS = {  # group -> its help, its commands
 }
 SECTIONS = {  # of `jobwise --help`: title -> commands
     "Look at a log": ("trace", "simulate", "explain", "watch", "when"),
-    "Compare schedulers": ("compare", "policies", "reproduce"),
+    "Compare schedulers": ("compare", "policies", "bench", "reproduce"),
     "Learn": ("train", "evaluate", "probe", "zoo", "export-onnx"),
     "Run workflows": ("workflow", "mars"),
     "Your Slurm, your nodes": ("slurm", "telemetry", "mcp"),

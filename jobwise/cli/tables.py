@@ -109,7 +109,12 @@ def say(text: str) -> None:
 
 def print_json(data) -> None:
     """One JSON document; what is no number is null."""
-    print(json.dumps(_finite(json.loads(json.dumps(data, default=float))), indent=1, allow_nan=False))
+    print(json_text(data))
+
+
+def json_text(data) -> str:
+    """Return it as one JSON document; what is no number is null."""
+    return json.dumps(_finite(json.loads(json.dumps(data, default=float))), indent=1, allow_nan=False)
 
 
 def _finite(x):

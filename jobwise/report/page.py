@@ -49,6 +49,7 @@ def write_study(title: str, sections: Sequence[Section], folder: str | Path) -> 
         for table in section.tables:
             lines += ["", f"| {' | '.join(map(str, table.columns))} |", "|" + "---|" * len(table.columns)]
             lines += [f"| {' | '.join(map(str, row))} |" for row in table.rows]
+        lines += ["", *(f"- {x}" for x in section.items)] if section.items else []
         for figure in section.figures:
             if not isinstance(figure, str) and figure.name:
                 (folder / "figures").mkdir(exist_ok=True)

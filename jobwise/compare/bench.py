@@ -1,0 +1,237 @@
+"""The benchmark: fixed logs, their later months, the same jobs for all; whoever schedules them is an entry.
+
+An entry sees the earlier months with their run times, and of the later ones what a scheduler may know. That it looks at no
+more is tested: run times that nobody could know yet are changed, and no start before may move.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from jobwise import __version__
+from jobwise.compare import windows
+from jobwise.compare.comparison import FEW, IDLE, verdict_of
+from jobwise.compare.fingerprint import flattered
+from jobwise.compare.intervals import Effect, claims, continuous, pooled
+from jobwise.errors import InputError
+from jobwise.files import write_whole
+from jobwise.policies.scheduler import Scheduler
+from jobwise.record import Record
+from jobwise.simulate import simulate
+from jobwise.workload import Workload
+from jobwise.workloads.later import later_months, with_other_runs
+from jobwise.workloads.swf import read_swf, write_swf
+from jobwise.workloads.transform import shake
+
+LOGS = ("sdsc-sp2", "lanl-cm5", "llnl-atlas", "nasa-ipsc")  # of the catalogue
+ENTRIES: tuple[str, ...] = ("fcfs+easy", "fcfs", "sjf+easy", "saf+easy", "wfp3+easy", "f1+easy", "fcfs+conservative")
+ENTRIES += ("saf+easy+guard24h", "jobwise", "zoo:sdsc-sp2", "zoo:alcf-theta", "zoo:lanl-cm5")
+SHARE = 0.7  # of the jobs: the earlier months
+LEAST, JOBS, REPLICAS = 12, 10_000, 5  # of the later months; of their submits, moved in time
+NUMBERS = ("bounded_slowdown", "wait", "max_wait", "over_a_day", "utilisation", "makespan")
+
+
+class Entrant(Protocol):
+    """Whoever schedules: a policy of this simulator, or a program."""
+
+    @property
+    def name(self) -> str:
+        """Return the name that pages use."""
+        ...
+
+    @property
+    def key(self) -> str:
+        """What is judged, to the letter: results of another key are not its own."""
+        ...
+
+    def record(self, w: Workload, log: Path) -> Record:
+        """Schedule the jobs of a log, which also lie in a file. Raises InputError."""
+        ...
+
+
+@dataclass(frozen=True)
+class Policied:
+    """A policy of this simulator, as it was spelled: a rule, a policy file, a function of the user's."""
+
+    policy: Scheduler
+    spelled: str
+
+    @property
+    def name(self) -> str:
+        """Its name, for a user's function with its file."""
+        return Path(self.spelled).name if ".py:" in self.spelled else self.policy.name
+
+    @cached_property
+    def key(self) -> str:
+        """Its spelling, the version, and a sum of the user's file."""
+        paths = [Path(part.split(".py:")[0] + ".py" if ".py:" in part else part) for part in self.spelled.split("+")]
+        files = [p / "policy.safetensors" if p.is_dir() else p for p in paths]
+        sums = [hashlib.sha256(p.read_bytes()).hexdigest() for p in files if p.is_file()]
+        return " ".join([self.spelled, __version__, *sums])
+
+    def record(self, w: Workload, log: Path) -> Record:
+        """Simulate the jobs under it."""
+        return simulate(w, self.policy)
+
+
+class LaterMonths(NamedTuple):
+    """The later months of a log: [R] replicas as workloads and as files, and the blocks of time that they are judged in."""
+
+    name: str
+    logs: list[Workload]
+    files: list[Path]
+    blocks: int
+    source: str
+
+
+class Outcome(NamedTuple):
+    """What an entry did on a task: NUMBERS and `awrt` (s) and `hours` (processor-h up to the last end), means over replicas;
+    `slow` [R, B] mean bounded slowdowns of blocks of time; `moved`: starts that followed run times that nobody could know;
+    `flattered`: trained on these jobs; `error`: why there is nothing."""
+
+    numbers: dict[str, float]
+    slow: np.ndarray
+    moved: int = 0
+    flattered: str = ""
+    error: str = ""
+
+
+def task(name: str, w: Workload, folder: Path, jobs: int = JOBS, seed: int = 0, source: str = "") -> LaterMonths:
+    """Write the later months of a log into a folder, as all entries get them, and the earlier ones to learn from. Raises
+    InputError for a log that is no pool's, or too short."""
+    if not w.cluster.is_pool or (w.jobs["unmet"] > 0).any():
+        raise InputError(f"{name}: the benchmark takes logs of one pool of processors, of jobs that wait for no others")
+    earlier, later = later_months(w, SHARE, jobs)
+    if len(later) < LEAST:
+        raise InputError(f"{name}: {len(later)} later jobs are too few")
+    by = windows.shake_for(later)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_swf(earlier, folder / "earlier.swf.gz")
+    logs, files = [], []
+    for k in range(REPLICAS):
+        file = folder / f"later{k}.swf"
+        write_swf(shake(later, by, [seed, k]), file)
+        files.append(file)
+        logs.append(replace(read_swf(file), name=name, past=later.past))
+    blocks = max(len(windows.begins(0, len(later), windows.size_for(len(later)))) // 2, 1)
+    return LaterMonths(name, logs, files, blocks, source)
+
+
+def score(entry: Entrant, t: LaterMonths, progress: Callable[[int], None] = lambda done: None) -> Outcome:
+    """Let an entry schedule a task; what goes wrong is the score's `error`."""
+    kept = t.files[0].with_name(f"{_label(entry)}.json")
+    key = {"entry": entry.key, "log": [hashlib.sha256(f.read_bytes()).hexdigest() for f in t.files]}
+    if kept.is_file() and (known := _read(kept)) and known["key"] == key:
+        progress(len(t.logs) + 1)
+        return Outcome(known["numbers"], np.array(known["slow"]), known["moved"], known["flattered"])
+    records = list[Record]()
+    try:
+        for w, file in zip(t.logs, t.files, strict=True):
+            records.append(entry.record(w, file))
+            progress(1)
+        moved = peeks(entry, records[0], t.files[0])
+        progress(1)
+    except InputError as error:
+        progress(len(t.logs) + 1 - len(records))
+        return Outcome({}, np.zeros((0, 0)), error=str(error))
+    numbers = [_numbers(r) for r in records]
+    means = {k: float(np.mean([x[k] for x in numbers])) for k in numbers[0]}
+    trained = flattered(t.logs[0], entry.policy, entry.name) if isinstance(entry, Policied) else ""
+    out = Outcome(means, np.array([windows.in_time(r, t.blocks) for r in records]), moved, trained)
+    data = {"key": key, "entry": entry.name, **out._asdict(), "slow": out.slow.tolist()}
+    write_whole(kept, json.dumps(data, indent=1) + "\n")
+    return out
+
+
+def _numbers(r: Record) -> dict[str, float]:
+    s, hours = r.summary(), float(np.nanmax(r.jobs["end"])) * r.cluster.processors / 3600.0
+    return {k: s[k] for k in NUMBERS} | {"awrt": s["area_weighted_response"], "hours": hours}
+
+
+def peeks(entry: Entrant, r: Record, log: Path) -> int:
+    """Return how many starts of an entry follow run times that nobody could know: at the time when half of the jobs have ended,
+    those that have not get other run times, and no start before may move."""
+    jobs, cut = r.jobs, float(np.median(r.jobs["end"]))
+    other = with_other_runs(r.workload, jobs["start"], cut)
+    file = log.with_name("other.swf")
+    write_swf(other, file)
+    try:
+        start = entry.record(other, file).jobs["start"]
+    finally:
+        file.unlink()
+    early = (jobs["start"] < cut) | (start < cut)
+    return int((early & (np.abs(start - jobs["start"]) > 0.5)).sum())
+
+
+def _label(entry: Entrant) -> str:
+    """Return a name for a file."""
+    plain = "".join(c if c.isalnum() or c in "+-." else "-" for c in entry.name)[:60]
+    return f"{plain}-{hashlib.sha256(entry.key.encode()).hexdigest()[:8]}"
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None  # it is made anew
+
+
+@dataclass(frozen=True)
+class Standings:
+    """The scores [E, T] of entries on tasks; the first entry is the reference."""
+
+    entries: Sequence[Entrant]
+    tasks: Sequence[LaterMonths]
+    scores: Sequence[Sequence[Outcome]]
+
+    def change(self, e: int, t: int) -> Effect:
+        """Return the change of bounded slowdown of entry e on task t against the reference."""
+        return continuous(self.scores[0][t].slow, self.scores[e][t].slow)
+
+    def verdicts(self, t: int) -> list[str]:
+        """[E] verdicts on a task, adjusted for all entries that it has; "" where there is none."""
+        done = [e for e in range(1, len(self.entries)) if not self.scores[e][t].error]
+        effects = [self.change(e, t) for e in done]
+        queues = max(s[t].numbers["bounded_slowdown"] for s in self.scores if not s[t].error) >= IDLE
+        words = [verdict_of(x, sure)[0] if queues else FEW for x, sure in zip(effects, claims(effects), strict=True)]
+        by = dict(zip(done, words, strict=True))
+        return ["reference", *(by.get(e, "") for e in range(1, len(self.entries)))]
+
+    def times(self, e: int, t: int) -> float:
+        """Return the longest wait as a multiple of the reference's."""
+        return max(self.scores[e][t].numbers["max_wait"], 1.0) / max(self.scores[0][t].numbers["max_wait"], 1.0)
+
+    def ran(self, e: int) -> list[int]:
+        """Return the tasks that an entry has a score on."""
+        return [t for t in range(len(self.tasks)) if not self.scores[e][t].error]
+
+    def overall(self, e: int) -> Effect:
+        """Return the change over all logs that an entry has a score on, by random effects."""
+        return pooled([self.change(e, t) for t in self.ran(e)])
+
+    def moved(self, e: int) -> int:
+        """Return how many starts of an entry followed what nobody could know."""
+        return sum(self.scores[e][t].moved for t in self.ran(e))
+
+    def ranked(self) -> list[int]:
+        """Return the entries that ran on every log, looked ahead nowhere and learnt from none of these jobs, the best first;
+        then the others."""
+        every = range(len(self.entries))
+
+        def place(e: int) -> tuple[bool, float]:
+            ran = self.ran(e)
+            return not self.fair(e) or len(ran) < len(self.tasks), self.overall(e).change if ran else np.inf
+
+        return sorted(every, key=place)
+
+    def fair(self, e: int) -> bool:
+        """Return whether an entry knew nothing that it may not know."""
+        return not self.moved(e) and not any(self.scores[e][t].flattered for t in self.ran(e))

@@ -1,0 +1,103 @@
+"""Schedulers of other simulators: a program reads a log, and writes when each job starts. What it writes is checked."""
+
+from __future__ import annotations
+
+import subprocess
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jobwise.errors import InputError, in_a_line
+from jobwise.record import Record
+from jobwise.simulate import scheduled
+from jobwise.workload import Workload
+
+LIMIT_S = 1800.0  # of a program, on one log
+KEYS = {"command", "source", "limit_s"}
+WORDS = ("{log}", "{processors}", "{out}")
+
+
+@dataclass(frozen=True)
+class Outside:
+    """A program that schedules a log by itself.
+
+    `command`: its words; {log}, {processors} and {out} in them stand for the log (SWF), the size of the machine, and the file
+    that it writes: a line of job and start (s on the log's clock) for each job. `source`: where it comes from.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    source: str = ""
+    limit_s: float = LIMIT_S
+
+    @property
+    def key(self) -> str:
+        """What is judged: another command is another scheduler."""
+        return " ".join(self.command)
+
+    def record(self, w: Workload, log: Path) -> Record:
+        """Let it schedule the jobs of a log, which lie in a file. Raises InputError where it fails, or no machine could do what
+        it writes."""
+        out = log.with_suffix(".out").resolve()
+        out.unlink(missing_ok=True)
+        values = dict(zip(WORDS, (str(log.resolve()), str(w.cluster.processors), str(out)), strict=True))
+        command = [values.get(x, x) for x in self.command]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=self.limit_s, errors="replace", check=False)
+        except subprocess.TimeoutExpired:
+            raise InputError(f"{self.name}: took longer than {self.limit_s:,.0f} s") from None
+        except OSError as error:
+            raise InputError(f"{self.name}: {command[0]}: {error.strerror or error}") from None
+        if done.returncode or not out.is_file():
+            lines = (done.stderr or done.stdout).strip().splitlines()
+            raise InputError(f"{self.name}: {lines[-1][:200] if lines else f'exit code {done.returncode}, no schedule'}")
+        try:
+            return scheduled(w, starts(out.read_text(errors="replace"), len(w)), self.name)
+        finally:
+            out.unlink(missing_ok=True)
+
+
+def starts(text: str, count: int) -> np.ndarray:
+    """Return the starts [J] of lines "job start"; NaN: none. Other lines are skipped."""
+    start = np.full(count, np.nan)
+    for line in text.splitlines():
+        job, _, when = line.replace(",", " ").strip().partition(" ")
+        if job.isascii() and job.isdecimal() and 1 <= int(job) <= count:
+            try:
+                start[int(job) - 1] = float(when)
+            except ValueError:
+                continue
+    return start
+
+
+def read_outside(path: str) -> list[Outside]:
+    """Read the programs of a TOML file, a table each: command, source, limit_s. Raises InputError."""
+    try:
+        tables = tomllib.loads(Path(path).read_text())
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: {in_a_line(error)}") from None
+    if not tables:
+        raise InputError(f"{path}: names no program; a table is expected, such as [mine] with a command")
+    return [_program(name, table, Path(path)) for name, table in tables.items()]
+
+
+def _program(name: str, table: Any, path: Path) -> Outside:
+    where = f"{path}: [{name[:40]}]"
+    if not isinstance(table, Mapping) or set(table) - KEYS:
+        raise InputError(f"{where}: a table of {', '.join(sorted(KEYS))} is expected")
+    command, limit = table.get("command"), table.get("limit_s", LIMIT_S)
+    if not isinstance(command, list) or not command or not all(isinstance(x, str) for x in command):
+        raise InputError(f"{where}: command is a list of words")
+    if missing := [x for x in ("{log}", "{out}") if x not in command]:
+        raise InputError(f"{where}: {' and '.join(missing)} is not among the words of its command")
+    if not isinstance(limit, int | float) or not limit > 0:
+        raise InputError(f"{where}: limit_s is a number of seconds")
+    beside = path.resolve().parent  # files of the command lie beside this one
+    words = [str(beside / x) if x.startswith("./") or (x.endswith(".py") and (beside / x).is_file()) else x for x in command]
+    return Outside(name, tuple(words), str(table.get("source", "")), float(limit))

@@ -1,0 +1,112 @@
+"""The result of the benchmark: who is best over all logs, then each log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jobwise.compare.bench import SHARE, Standings
+from jobwise.compare.comparison import BETTER, WORSE, hours, several
+from jobwise.compare.fingerprint import public_hash
+from jobwise.compare.outside import Outside
+from jobwise.report.result import Result
+from jobwise.report.sections import Section, Table
+
+WIDE = 10  # an interval over logs that is wider, as a factor, says nothing
+COLUMNS = ("entry", "mean slowdown", "change [95 %]", "AWRT h", "longest wait h", "x ref", "processor-h", "verdict")
+OVERALL = ("entry", "change over logs [95 %]", "better", "worse", "longest wait x ref", "sees", "of")
+
+
+def of_bench(s: Standings) -> Result:
+    """Return the result of the benchmark."""
+    ranked, first = s.ranked(), s.entries[0].name
+    overall = Table(OVERALL, [_row(s, e) for e in ranked], "Over all logs", left=1)
+    tables = [Table(COLUMNS, _rows(s, t, ranked), _titled(s, t)) for t in range(len(s.tasks))]
+    failed = [x for e in ranked for x in _failures(s, e)]
+    able = [e for e in ranked if e and s.fair(e) and len(s.ran(e)) == len(s.tasks)]
+    best = able[0] if able else 0
+    jobs = sum(len(t.logs[0]) for t in s.tasks)
+    those = f"Of {len(s.entries)} entries on {len(s.tasks)} logs ({jobs:,} later jobs)"
+    lowest = f"{s.entries[best].name} has the lowest change of bounded slowdown: {_change(s, best)}"
+    sure = s.overall(best).high < 0
+    answer = f"{those} {lowest}." if sure else f"{those} none is surely better than {first} over all of these logs; {lowest}."
+    notes = [
+        f"later months: behind {SHARE:.0%} of the jobs; jobs end at their request; times are whole s; all get the same files",
+        f"change: of bounded slowdown against {first} in a typical block of time; over logs by random effects",
+        "open: the interval over these logs is wider than tenfold",
+        "AWRT: area-weighted response time. processor-h: of the whole machine, from the first submit to the last end",
+        f"means over {len(s.tasks[0].logs)} replicas whose submits are moved in time, for all entries alike",
+        "sees: the run times of jobs that had not ended were changed, and starts before were compared. Nothing: none moved",
+        *(f"{t.name}: {t.source}, jobs {public_hash(t.logs[0])[:12]}" for t in s.tasks),
+    ]
+    return Result(
+        title="The benchmark",
+        answer=[answer],
+        cautions=failed,
+        tables=[overall],
+        notes=notes,
+        data=lambda: _data(s),
+        sections=lambda progress: [
+            Section("Over all logs", answer, [overall], items=failed),
+            *(Section(t.title, "", [Table(t.columns, t.rows)]) for t in tables),
+            Section("How it is measured", "", items=notes),
+        ],
+    )
+
+
+def _row(s: Standings, e: int) -> list[str]:
+    """An entry over all logs."""
+    ran, entry = s.ran(e), s.entries[e]
+    of = (entry.source or "a program") if isinstance(entry, Outside) else "jobwise"
+    if not ran:
+        return [entry.name, "did not run", "", "", "", "", of]
+    words = [s.verdicts(t)[e] for t in ran]
+    times = [s.times(e, t) for t in ran]
+    change = "reference" if e == 0 else _change(s, e) + ("" if len(ran) == len(s.tasks) else f" on {len(ran)}")
+    sees = "these jobs, in training" if any(s.scores[e][t].flattered for t in ran) else "nothing"
+    sees = f"run times: {several(s.moved(e), 'start')}" if s.moved(e) else sees
+    counts = ["", ""] if e == 0 else [str(words.count(x)) for x in (BETTER, WORSE)]
+    return [entry.name, change, *counts, f"{max(times):.2f}", sees, of]
+
+
+def _change(s: Standings, e: int) -> str:
+    """The change of an entry over all logs, with its interval where that says anything."""
+    x = s.overall(e)
+    return x.text() if 1 + x.high <= WIDE * (1 + x.low) else f"{x.change:+.0%} (open)"
+
+
+def _rows(s: Standings, t: int, ranked: Sequence[int]) -> list[list[str]]:
+    """The entries on a log, the lowest mean slowdown first."""
+    verdicts, rows = s.verdicts(t), []
+    ran = [e for e in ranked if not s.scores[e][t].error]
+    for e in sorted(ran, key=lambda e: s.scores[e][t].numbers["bounded_slowdown"]):
+        n = s.scores[e][t].numbers
+        change = "reference" if e == 0 else s.change(e, t).text()
+        row = [s.entries[e].name, f"{n['bounded_slowdown']:,.1f}", change, hours(n["awrt"]), hours(n["max_wait"])]
+        rows.append([*row, f"{s.times(e, t):.2f}", f"{n['hours']:,.0f}", verdicts[e] if e else ""])
+    return rows
+
+
+def _titled(s: Standings, t: int) -> str:
+    w = s.tasks[t].logs[0]
+    return f"{s.tasks[t].name}: {len(w):,} jobs, {w.cluster.processors:,} processors"
+
+
+def _failures(s: Standings, e: int) -> list[str]:
+    return [f"{s.tasks[t].name}: {x.error}" for t, x in enumerate(s.scores[e]) if x.error]
+
+
+def _data(s: Standings) -> dict:
+    """Everything, for JSON."""
+    entries = []
+    for e, entry in enumerate(s.entries):
+        ran = s.ran(e)
+        logs = {}
+        for t, task in enumerate(s.tasks):
+            x = s.scores[e][t]
+            numbers = {"error": x.error} if x.error else x.numbers | {"starts_moved": x.moved, "flattered": x.flattered}
+            against = {} if x.error or not e else {"verdict": s.verdicts(t)[e], "change": s.change(e, t).to_dict()}
+            logs[task.name] = numbers | against
+        whole = s.overall(e).to_dict() if e and ran else {}
+        entries.append({"entry": entry.name, "key": entry.key, "sees_nothing": s.fair(e), "over_logs": whole, "logs": logs})
+    tasks = {t.name: {"jobs": len(t.logs[0]), "source": t.source, "hash": public_hash(t.logs[0])} for t in s.tasks}
+    return {"reference": s.entries[0].name, "logs": tasks, "entries": entries, "order": [s.entries[e].name for e in s.ranked()]}
