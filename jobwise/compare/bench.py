@@ -92,7 +92,7 @@ class LaterMonths(NamedTuple):
     source: str
 
 
-class Outcome(NamedTuple):
+class Performance(NamedTuple):
     """What an entry did on a task: NUMBERS and `awrt` (s) and `hours` (processor-h up to the last end), means over replicas;
     `slow` [R, B] mean bounded slowdowns of blocks of time; `moved`: starts that followed run times that nobody could know;
     `flattered`: trained on these jobs; `error`: why there is nothing."""
@@ -125,13 +125,13 @@ def task(name: str, w: Workload, folder: Path, jobs: int = JOBS, seed: int = 0, 
     return LaterMonths(name, logs, files, blocks, source)
 
 
-def score(entry: Entrant, t: LaterMonths, progress: Callable[[int], None] = lambda done: None) -> Outcome:
+def score(entry: Entrant, t: LaterMonths, progress: Callable[[int], None] = lambda done: None) -> Performance:
     """Let an entry schedule a task; what goes wrong is the score's `error`."""
     kept = t.files[0].with_name(f"{_label(entry)}.json")
     key = {"entry": entry.key, "log": [hashlib.sha256(f.read_bytes()).hexdigest() for f in t.files]}
     if kept.is_file() and (known := _read(kept)) and known["key"] == key:
         progress(len(t.logs) + 1)
-        return Outcome(known["numbers"], np.array(known["slow"]), known["moved"], known["flattered"])
+        return Performance(known["numbers"], np.array(known["slow"]), known["moved"], known["flattered"])
     records = list[Record]()
     try:
         for w, file in zip(t.logs, t.files, strict=True):
@@ -141,11 +141,11 @@ def score(entry: Entrant, t: LaterMonths, progress: Callable[[int], None] = lamb
         progress(1)
     except InputError as error:
         progress(len(t.logs) + 1 - len(records))
-        return Outcome({}, np.zeros((0, 0)), error=str(error))
+        return Performance({}, np.zeros((0, 0)), error=str(error))
     numbers = [_numbers(r) for r in records]
     means = {k: float(np.mean([x[k] for x in numbers])) for k in numbers[0]}
     trained = flattered(t.logs[0], entry.policy, entry.name) if isinstance(entry, Policied) else ""
-    out = Outcome(means, np.array([windows.in_time(r, t.blocks) for r in records]), moved, trained)
+    out = Performance(means, np.array([windows.in_time(r, t.blocks) for r in records]), moved, trained)
     data = {"key": key, "entry": entry.name, **out._asdict(), "slow": out.slow.tolist()}
     write_whole(kept, json.dumps(data, indent=1) + "\n")
     return out
@@ -190,7 +190,7 @@ class Standings:
 
     entries: Sequence[Entrant]
     tasks: Sequence[LaterMonths]
-    scores: Sequence[Sequence[Outcome]]
+    scores: Sequence[Sequence[Performance]]
 
     def change(self, e: int, t: int) -> Effect:
         """Return the change of bounded slowdown of entry e on task t against the reference."""

@@ -96,7 +96,7 @@ def _failures(s: Standings, e: int) -> list[str]:
 
 
 def _data(s: Standings) -> dict:
-    """Everything, for JSON."""
+    """Return every number of the page, for JSON."""
     entries = []
     for e, entry in enumerate(s.entries):
         ran = s.ran(e)
