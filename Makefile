@@ -60,7 +60,7 @@ site: $(VENV)/ready
 # The screenshots and films of the docs, in Chromium; with npm also looked at by axe-core.
 pictures: $(VENV)/ready
 	@if command -v npm > /dev/null; then npm install --silent --prefix build/axe axe-core; fi
-	JOBWISE_PICTURES=docs/images $(BIN)/python -m pytest tests/test_pictures.py -q
+	JOBWISE_PICTURES=$(CURDIR)/docs/images $(BIN)/python -m pytest tests/test_pictures.py tests/live/sinks/test_panels.py -q
 
 check: $(VENV)/ready
 	$(BIN)/ruff check .

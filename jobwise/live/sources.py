@@ -48,15 +48,17 @@ OUT = (  # reasons: it cannot start yet
 
 @dataclass(frozen=True)
 class Waiting:
-    """A job that waits, as squeue has it. `id`: the job's number; `tasks`: of an array, else 1; `nodes`: it may run on these
-    alone, as Slurm writes them; "" any. `plain`: neither an array nor a part of a heterogeneous job, in one partition, without
-    a reservation or nodes that it does not want."""
+    """A job that waits, as squeue has it. `id`: the job's number; `partition`: or several, "a,b"; `tasks`: of an array, else 1;
+    `nodes`: it may run on these alone, as Slurm writes them; "" any. `plain`: neither an array nor a part of a heterogeneous
+    job, in one partition, without a reservation or nodes that it does not want."""
 
     id: int
     name: str
     user: str
     reason: str
     planned: float  # s since 1970, the start that Slurm plans; 0: none
+    partition: str = ""
+    qos: str = ""
     tasks: int = 1
     nodes: str = ""
     plain: bool = False
@@ -211,7 +213,7 @@ def _look(folder: Path, more: dict[str, str] | None) -> Now:
                 factors[task] = factors[job.id]
     if more:
         rows.append(dict.fromkeys(documents.of_queue({}), "") | more)
-        waits[NEW] = Waiting(NEW, more["JobName"], more["User"], "", 0.0)
+        waits[NEW] = Waiting(NEW, more["JobName"], more["User"], "", 0.0, more["Partition"], more.get("QOS", ""))
     if not rows and not len(over):
         raise InputError(f"{folder}: no job waits, runs, or has ended")
     own_rows = of_rows(rows, str(folder), [-int(r["JobIDRaw"]) for r in rows])
@@ -236,7 +238,8 @@ def _waiting(x: dict, own: dict[str, str], begun: float, tasks: int) -> Waiting:
     special = any(number(x.get(k)) for k in ("array_job_id", "het_job_id"))
     special |= any(listed(x.get(k)) for k in ("excluded_nodes", "resv_name")) or "," in own["Partition"]
     reason, where = str(x.get("state_reason") or ""), listed(x.get("required_nodes"))
-    return Waiting(int(own["JobIDRaw"]), own["JobName"], own["User"], reason, begun, tasks, where, not special)
+    queue = own["Partition"], own["QOS"]
+    return Waiting(int(own["JobIDRaw"]), own["JobName"], own["User"], reason, begun, *queue, tasks, where, not special)
 
 
 def asked(options: str, user: str, account: str, partition: str, cpus: int, minutes: int, now: float) -> dict[str, str]:

@@ -68,6 +68,7 @@ class Predicted:
             if (x := self.cluster.waiting.get(int(ids[m.rows[i]]))) is None:
                 continue
             row: dict[str, Any] = {"job": x.id, "tasks": x.tasks, "name": x.name, "user": x.user}
+            row |= {"partition": x.partition, "qos": x.qos}
             row |= {"cpus": int(job["request"][0]), "limit": float(job["walltime"]), "waited": float(m.now - job["submit"])}
             row |= {"start": float(q[2]), "start_80": [float(q[1]), float(q[3])], "start_90": [float(q[0]), float(q[4])]}
             row |= {k: float(v[i]) for k, v in chances.items()}

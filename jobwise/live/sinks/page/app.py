@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from jobwise.live.sinks.page.board import Board, Busy
 from jobwise.live.sinks.page.guards import HEADERS, Guards, Headed
-from jobwise.live.sinks.page.metrics import exposition
+from jobwise.live.sinks.page.metrics import FEWEST, exposition
 from jobwise.live.sinks.page.openapi import document
 from jobwise.live.sinks.page.state import Job, State
 
@@ -99,6 +99,7 @@ class _Pages:
         out = s.model_dump(exclude={"jobs", "cannot_start"})
         if viewer is not None:
             out["users"] = [u for u in out["users"] if u["user"] == viewer]
+            out["waits"] = [x for x in out["waits"] if sum(x["counts"]) >= FEWEST]
             out["problem"] = s.problem and "the last cycle failed"  # its words may name others
         next_ = [x for x in s.jobs if x.starts_now and viewer in (None, x.user)][:20]
         more = {"starts_next": [_row(x, viewer) for x in next_], "viewer": viewer, "stoppable": bool(self.guards.token)}
@@ -168,8 +169,9 @@ class _Pages:
 
     async def metrics(self, request: Request) -> Response:
         """Answer with the metrics of the state."""
-        text = await to_thread.run_sync(exposition, self.board.state, self.guards.private)
-        return Response(text, media_type="text/plain; version=0.0.4")
+        accept = request.headers.get("accept", "")
+        text, kind = await to_thread.run_sync(exposition, self.board.state, self.guards.private, accept)
+        return Response(text, headers={"Content-Type": kind})
 
     async def stop(self, request: Request) -> Response:
         """End the steering: all factors go back."""

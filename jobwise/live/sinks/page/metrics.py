@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeHistogramMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
 
-from jobwise.live.sinks.page.state import State
+from jobwise.live.sinks.page.state import WAITS_S, State, Waits
 
 FEWEST = 20  # jobs whose times are summed up on a private page
 
 
-def exposition(state: State | None, private: bool = False) -> bytes:
-    """Return the text that Prometheus scrapes; no user is named in it. `private`: nothing that could tell of single jobs."""
+def exposition(state: State | None, private: bool = False, accept: str = "") -> tuple[bytes, str]:
+    """(the text that Prometheus scrapes, its type: OpenMetrics for who accepts it). No user is named. `private`: nothing that
+    could tell of single jobs."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(state, private))
-    return generate_latest(registry)
+    encode, kind = choose_encoder(accept)
+    return encode(registry), kind
 
 
 class _Collector:
@@ -52,6 +55,8 @@ class _Collector:
                 ("waited_seconds", "How long jobs have waited so far.", [x.waited for x in s.jobs]),
             ):
                 yield _gauge(name, text, {q: float(np.quantile(values, float(q))) for q in ("0.5", "0.9")}, "quantile")
+        if waits := [x for x in s.waits if sum(x.counts) >= self.fewest]:
+            yield _histogram("wait_seconds", "Waits of jobs that started within a day.", waits)
         if s.score and s.score.error is not None:
             error = {"jobwise": s.score.error} | ({} if s.score.slurm_error is None else {"slurm": s.score.slurm_error})
             yield _gauge("start_error_seconds", "Median error of predicted starts, last day.", error, "by")
@@ -66,4 +71,14 @@ def _gauge(name: str, text: str, values: dict[str, float], label: str = "") -> G
     family = GaugeMetricFamily(f"jobwise_{name}", text, labels=[label] if label else [])
     for key, value in values.items():
         family.add_metric([key] if label else [], value)
+    return family
+
+
+def _histogram(name: str, text: str, waits: list[Waits]) -> GaugeHistogramMetricFamily:
+    """A family of histograms, by partition and QOS: of one moment, so that counts may fall."""
+    family = GaugeHistogramMetricFamily(f"jobwise_{name}", text, labels=["partition", "qos"])
+    for x in waits:
+        below = np.cumsum(x.counts).tolist()
+        buckets = [(f"{le:g}", float(n)) for le, n in zip((*WAITS_S, np.inf), below, strict=True)]
+        family.add_metric([x.partition, x.qos], [(le.replace("inf", "+Inf"), n) for le, n in buckets], x.seconds)
     return family

@@ -13,9 +13,11 @@ from jobwise.live.cycle import Turn
 from jobwise.live.shadow import Shadow
 from jobwise.live.starts import Predicted, in_words
 from jobwise.policies.names import resolve
+from jobwise.workload import Workload
 
 Seconds = Annotated[float, Field(description="s from the cycle")]
-LATELY_S = 86_400.0  # predictions of so long are scored
+LATELY_S = 86_400.0  # predictions of so long are scored; waits of so long are summed up
+WAITS_S = (60, 600, 3600, 4 * 3600, 12 * 3600, 86_400, 3 * 86_400, 7 * 86_400)  # bounds of a histogram of waits
 
 
 class Job(BaseModel):
@@ -25,6 +27,8 @@ class Job(BaseModel):
     tasks: int
     name: str
     user: str
+    partition: str
+    qos: str
     cpus: int
     limit: Annotated[float, Field(description="time limit, s")]
     waited: Annotated[float, Field(description="s since it was submitted")]
@@ -61,6 +65,16 @@ class User(BaseModel):
     cpus: int
     start: Annotated[float, Field(description="median of their expected starts, s from the cycle")]
     rises: float | None
+
+
+class Waits(BaseModel):
+    """Waits of the jobs of a partition and a QOS that started within a day. `counts`: of those up to WAITS_S each, then above;
+    `seconds`: of all together."""
+
+    partition: str
+    qos: str
+    counts: list[int]
+    seconds: float
 
 
 class Score(BaseModel):
@@ -106,6 +120,7 @@ class State(BaseModel):
     jobs: list[Job] = []
     cannot_start: list[Held] = []
     users: list[User] = []
+    waits: list[Waits] = []
 
 
 def state_of(turn: Turn, p: Predicted, shadow: Shadow, steering: Steering | None = None) -> State:
@@ -123,8 +138,21 @@ def state_of(turn: Turn, p: Predicted, shadow: Shadow, steering: Steering | None
         waiting=len(c.waiting), held=len(c.out), running=len(running), cpus=int(w.cluster.total[0]),
         used=int(w.jobs["request"][running, 0].sum()), slurm=c.diagnosis, score=score, steering=steering, jobs=jobs,
         cannot_start=[Held(job=x.id, name=x.name, user=x.user, why=in_words(x.reason)) for x in c.out.values()],
-        users=_users(jobs),
+        users=_users(jobs), waits=waits_of(w, c.now),
     )  # fmt: skip
+
+
+def waits_of(w: Workload, now: float) -> list[Waits]:
+    """Return the waits of jobs that started within a day before `now` (s), by partition and QOS."""
+    jobs, out = w.jobs[w.jobs["start"] > now - LATELY_S], []
+    keys = np.stack([jobs["partition"], jobs["queue"]], axis=1)
+    for partition, queue in np.unique(keys, axis=0).tolist():
+        own = jobs[(keys == (partition, queue)).all(axis=1)]
+        wait = own["start"] - own["submit"]
+        counts = np.bincount(np.searchsorted(WAITS_S, wait), minlength=len(WAITS_S) + 1).tolist()
+        names = [w.names.get(k, {}).get(x, "") for k, x in (("partition", partition), ("queue", queue))]
+        out.append(Waits(partition=names[0], qos=names[1], counts=counts, seconds=float(wait.sum())))
+    return out
 
 
 def _users(jobs: list[Job]) -> list[User]:
