@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -387,3 +388,13 @@ def test_a_module_has_a_test_that_is_found_by_its_name():
             assert not set(names) - modules, f"{path} names modules that are not there: {sorted(set(names) - modules)}"
             tested.update(names)
     assert not modules - tested, f"no test is found by the names of {sorted(modules - tested)}"
+
+
+def test_wheels_have_every_file_of_the_packages():
+    """A file that is no module is in a wheel where `package-data` names it."""
+    data = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    files = [p for name in data for p in (ROOT.parent / name).rglob("*") if p.is_file() and "__pycache__" not in p.parts]
+    others = [p.relative_to(ROOT.parent).parts for p in files if p.suffix != ".py"]
+    assert len(others) > 10
+    for name, *inner in others:
+        assert any(Path(*inner).match(pattern) for pattern in data[name]), inner
