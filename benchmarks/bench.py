@@ -30,7 +30,10 @@ def programs(checkouts: Path | None) -> tuple[list[str], list[str]]:
         for rule in peer.get("bench", []):
             words = [*installed.command, str(HERE / "drivers" / f"{peer['name']}.py"), str(installed.folder)]
             command = json.dumps([*words, "{log}", "{processors}", rule, "{out}"])
-            name, source = json.dumps(f"{peer['name']}: {rule}"), json.dumps(peer["source"].removeprefix("https://"))
+            name, source = (
+                json.dumps(f"{peer.get('known_as', peer['name'])}: {rule}"),
+                json.dumps(peer["source"].removeprefix("https://")),
+            )
             tables.append(f"[{name}]\ncommand = {command}\nsource = {source}\nlimit_s = 900\n")
     return tables, absent
 

@@ -18,6 +18,7 @@ from jobwise.files import check_writable, write_whole
 from jobwise.policies.names import resolve
 from jobwise.report.bench import of_bench
 from jobwise.report.page import write_study
+from jobwise.workloads.catalogue import LOGS as CATALOGUE
 
 MARK = "BENCH"  # a file of each folder of a benchmark
 
@@ -63,7 +64,7 @@ def bench(
         label = Path(name).name.split(".")[0]
         if label in [t.name for t in tasks]:
             raise InputError(f"two logs are named {label}")
-        tasks.append(task(label, w, folder / label, jobs, seed, "a fixed log" if name in LOGS else "a log of yours"))
+        tasks.append(task(label, w, folder / label, jobs, seed, "of the catalogue" if name in CATALOGUE else "a file"))
     total, done = len(entries) * len(tasks) * (REPLICAS + 1), 0
     with stoppable(f"{out} keeps what is scored; the same command goes on"), progress("scoring") as bar:
 

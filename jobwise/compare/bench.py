@@ -31,7 +31,7 @@ from jobwise.workloads.later import later_months, with_other_runs
 from jobwise.workloads.swf import read_swf, write_swf
 from jobwise.workloads.transform import shake
 
-LOGS = ("sdsc-sp2", "lanl-cm5", "llnl-atlas", "nasa-ipsc")  # of the catalogue
+LOGS = ("sdsc-sp2", "sdsc-blue", "hpc2n", "lanl-cm5")  # of the catalogue
 ENTRIES: tuple[str, ...] = ("fcfs+easy", "fcfs", "sjf+easy", "saf+easy", "wfp3+easy", "f1+easy", "fcfs+conservative")
 ENTRIES += ("saf+easy+guard24h", "jobwise", "zoo:sdsc-sp2", "zoo:alcf-theta", "zoo:lanl-cm5")
 SHARE = 0.7  # of the jobs: the earlier months
@@ -214,8 +214,9 @@ class Standings:
         return [t for t in range(len(self.tasks)) if not self.scores[e][t].error]
 
     def overall(self, e: int) -> Effect:
-        """Return the change over all logs that an entry has a score on, by random effects."""
-        return pooled([self.change(e, t) for t in self.ran(e)])
+        """Return the change over all logs that an entry has a score on, by random effects; of one log, that on it."""
+        each = [self.change(e, t) for t in self.ran(e)]
+        return each[0] if len(each) == 1 else pooled(each)
 
     def moved(self, e: int) -> int:
         """Return how many starts of an entry followed what nobody could know."""
