@@ -320,7 +320,7 @@ def test_functions_say_what_they_take_and_return():
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
     "top": 2480,
     "cli": 5415,
-    "compare": 2280,
+    "compare": 2300,
     "compiled": 550,
     "forecast": 1100,
     "learn": 5110,
@@ -328,7 +328,7 @@ LINES = {  # most lines of a package; raised only by a commit whose message says
     "parallel": 800,
     "policies": 2915,
     "power": 790,
-    "report": 1860,
+    "report": 1865,
     "sim": 10_770,
     "slurm": 6_115,
     "starts": 815,

@@ -218,6 +218,11 @@ class Standings:
         each = [self.change(e, t) for t in self.ran(e)]
         return each[0] if len(each) == 1 else pooled(each)
 
+    def ratios(self, e: int) -> np.ndarray:
+        """[R, T] mean bounded slowdown of each replica over the reference's, on the logs that an entry has a score on."""
+        each = [self.scores[e][t].slow.mean(axis=1) / self.scores[0][t].slow.mean(axis=1) for t in self.ran(e)]
+        return np.stack(each, axis=1)
+
     def moved(self, e: int) -> int:
         """Return how many starts of an entry followed what nobody could know."""
         return sum(self.scores[e][t].moved for t in self.ran(e))

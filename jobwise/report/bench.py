@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from jobwise.compare.bench import SHARE, Standings
 from jobwise.compare.comparison import BETTER, WORSE, hours, several
 from jobwise.compare.fingerprint import public_hash
+from jobwise.compare.intervals import interquartile_mean
 from jobwise.compare.outside import Outside
 from jobwise.report.result import Result
 from jobwise.report.sections import Section, Table
 
 WIDE = 10  # an interval over logs that is wider, as a factor, says nothing
 COLUMNS = ("entry", "mean slowdown", "change [95 %]", "AWRT h", "longest wait h", "x ref", "processor-h", "verdict")
-OVERALL = ("entry", "change over logs [95 %]", "better", "worse", "longest wait x ref", "sees", "of")
+OVERALL = ("entry", "change over logs [95 %]", "IQM of ratios [95 %]", "better", "worse", "longest wait x ref", "sees", "of")
 
 
 def of_bench(s: Standings) -> Result:
@@ -33,6 +34,7 @@ def of_bench(s: Standings) -> Result:
         f"later months: behind {SHARE:.0%} of the jobs; jobs end at their request; times are whole s; all get the same files",
         f"change: of bounded slowdown against {first} in a typical block of time; over logs by random effects",
         "open: the interval over these logs is wider than tenfold",
+        "IQM: interquartile mean of mean slowdowns over the reference's, replicas x logs, stratified bootstrap (as rliable)",
         "AWRT: area-weighted response time. processor-h: of the whole machine, from the first submit to the last end",
         f"means over {len(s.tasks[0].logs)} replicas whose submits are moved in time, for all entries alike",
         "sees: the run times of jobs that had not ended were changed, and starts before were compared. Nothing: none moved",
@@ -58,14 +60,15 @@ def _row(s: Standings, e: int) -> list[str]:
     ran, entry = s.ran(e), s.entries[e]
     of = (entry.source or "a program") if isinstance(entry, Outside) else "jobwise"
     if not ran:
-        return [entry.name, "did not run", "", "", "", "", of]
+        return [entry.name, "did not run", "", "", "", "", "", of]
     words = [s.verdicts(t)[e] for t in ran]
     times = [s.times(e, t) for t in ran]
     change = "reference" if e == 0 else _change(s, e) + ("" if len(ran) == len(s.tasks) else f" on {len(ran)}")
     sees = "these jobs, in training" if any(s.scores[e][t].flattered for t in ran) else "nothing"
     sees = f"run times: {several(s.moved(e), 'start')}" if s.moved(e) else sees
     counts = ["", ""] if e == 0 else [str(words.count(x)) for x in (BETTER, WORSE)]
-    return [entry.name, change, *counts, f"{max(times):.2f}", sees, of]
+    middle, low, high = interquartile_mean(s.ratios(e))
+    return [entry.name, change, f"{middle:.2f} [{low:.2f}, {high:.2f}]", *counts, f"{max(times):.2f}", sees, of]
 
 
 def _change(s: Standings, e: int) -> str:
@@ -107,6 +110,8 @@ def _data(s: Standings) -> dict:
             against = {} if x.error or not e else {"verdict": s.verdicts(t)[e], "change": s.change(e, t).to_dict()}
             logs[task.name] = numbers | against
         whole = s.overall(e).to_dict() if e and ran else {}
-        entries.append({"entry": entry.name, "key": entry.key, "sees_nothing": s.fair(e), "over_logs": whole, "logs": logs})
+        ratios = s.ratios(e).tolist() if ran else []  # [replicas, logs]: what rliable takes
+        own = {"entry": entry.name, "key": entry.key, "sees_nothing": s.fair(e), "over_logs": whole, "ratios": ratios}
+        entries.append(own | {"logs": logs})
     tasks = {t.name: {"jobs": len(t.logs[0]), "source": t.source, "hash": public_hash(t.logs[0])} for t in s.tasks}
     return {"reference": s.entries[0].name, "logs": tasks, "entries": entries, "order": [s.entries[e].name for e in s.ranked()]}
