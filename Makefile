@@ -8,7 +8,7 @@ TORCH ?= torch==2.13.0
 
 PARTS := cli docs studies parallel slurm
 
-.PHONY: demo test coverage test-all $(PARTS:%=test-%) test-slow warm site pictures check check-slurm bench wheel clean
+.PHONY: demo test coverage test-all $(PARTS:%=test-%) test-slow warm site pictures check check-slurm bench wheel image clean
 
 PULSE := $(PYTHON) tools/pulse.py
 SPACE := $(subst ,, )
@@ -87,6 +87,10 @@ wheel: $(VENV)/ready
 	$(PYTHON) -m venv build/wheel
 	build/wheel/bin/python -m pip install --quiet dist/*-cp3*.whl
 	cd build && wheel/bin/jobwise --version && wheel/bin/jobwise reproduce --help > /dev/null && wheel/bin/jobwise policies > /dev/null
+
+# An image, built on Debian's packages and tried (root; Debian's debootstrap and buildah): build/image/jobwise.tar.
+image: $(VENV)/ready
+	$(BIN)/python tools/image.py
 
 bench: $(VENV)/ready
 	$(BIN)/python -m benchmarks --traces $(TRACES)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import TESTS, random_workload
+from packaging.requirements import Requirement
 
 import jobwise
 from jobwise.policies.names import resolve
@@ -398,3 +399,15 @@ def test_wheels_have_every_file_of_the_packages():
     assert len(others) > 10
     for name, *inner in others:
         assert any(Path(*inner).match(pattern) for pattern in data[name]), inner
+
+
+def test_the_lock_has_what_the_package_asks_for():
+    """uv.lock knows the same requirements, and its versions satisfy them (`uv lock` writes it anew)."""
+    project = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["project"]
+    lock = {x["name"]: x for x in tomllib.loads((ROOT.parent / "uv.lock").read_text())["package"]}
+    asked = [Requirement(x) for x in (*project["dependencies"], *sum(project["optional-dependencies"].values(), []))]
+    known = {(x["name"], x.get("specifier", "")) for x in lock["jobwise"]["metadata"]["requires-dist"]}
+    for x in asked:
+        if x.name != "jobwise":
+            assert (x.name, str(x.specifier)) in known and x.specifier.contains(lock[x.name]["version"]), x
+    assert len(known) <= len({x.name for x in asked})
