@@ -32,7 +32,7 @@ def run(*words: object) -> str:
         done = subprocess.run(command, env=os.environ | SETTINGS, capture_output=True, text=True, check=False)
     except OSError as error:
         raise SystemExit(
-            f"image: {command[0]}: {error.strerror}; Debian's packages debootstrap and buildah are needed"
+            f"image: {command[0]}: {error.strerror}; debootstrap and buildah of Debian are needed"
         ) from None
     if done.returncode:
         raise SystemExit(f"image: {' '.join(command[:3])} failed:\n{(done.stderr or done.stdout)[-2000:]}")
