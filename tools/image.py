@@ -31,9 +31,7 @@ def run(*words: object) -> str:
     try:
         done = subprocess.run(command, env=os.environ | SETTINGS, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise SystemExit(
-            f"image: {command[0]}: {error.strerror}; debootstrap and buildah of Debian are needed"
-        ) from None
+        raise SystemExit(f"image: {command[0]}: {error.strerror}; debootstrap and buildah of Debian are needed") from None
     if done.returncode:
         raise SystemExit(f"image: {' '.join(command[:3])} failed:\n{(done.stderr or done.stdout)[-2000:]}")
     return done.stdout.strip()
