@@ -99,8 +99,9 @@ def samples():
 
 
 @contextmanager
-def real_slurm(nodes, cpus):
-    """The folder of a real Slurm that runs here, with its slurm.conf; skips the test where there is none."""
+def real_slurm(nodes, cpus, lines=(), files=None):
+    """The folder of a real Slurm that runs here, with its slurm.conf; skips the test where there is none. `lines`: more of
+    slurm.conf; `files`: name -> text, beside it."""
     start, lacks = (
         SHARED / "slurm" / "start-test-cluster",
         pytest.fail if os.environ.get("JOBWISE_REQUIRE_SLURM") else pytest.skip,
@@ -109,7 +110,10 @@ def real_slurm(nodes, cpus):
         lacks("there is no Slurm here")
     folder = Path(tempfile.mkdtemp(prefix="jobwise-slurm-"))
     folder.chmod(0o755)  # munge wants to be reached by all
-    words = [str(start), "-d", str(folder), "-p", str(_free_ports(10 + nodes)), str(nodes), str(cpus)]
+    for name, text in (files or {}).items():
+        (folder / name).write_text(text)
+    more = [word for line in lines for word in ("-x", line)]
+    words = [str(start), "-d", str(folder), "-p", str(_free_ports(10 + nodes)), *more, str(nodes), str(cpus)]
     try:
         begun = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
         if begun.returncode:

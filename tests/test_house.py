@@ -320,7 +320,7 @@ def test_functions_say_what_they_take_and_return():
 
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
     "top": 2480,
-    "cli": 5415,
+    "cli": 5425,
     "compare": 2300,
     "compiled": 550,
     "forecast": 1100,

@@ -17,7 +17,7 @@ from jobwise.cli.options import Json, Seed
 from jobwise.cli.progress import progress
 from jobwise.cli.slurm_when import Folder, Keep, Policy, outputs
 from jobwise.cli.tables import print_json, print_table, say
-from jobwise.cli.when import chances, headed, say_offers, seconds, span
+from jobwise.cli.when import chances, due, headed, say_offers, seconds, span
 from jobwise.errors import InputError
 from jobwise.live import sources
 from jobwise.live.starts import Predicted, predict
@@ -154,7 +154,7 @@ def _alone(asks: Batch, place: Place, script: str | None, as_json: bool) -> None
         print_json(x | {"sooner": [o.to_dict() | own.get(o.change.words, {}) for o in offers if o.worth_telling]})
         return
     a, b = x["start_80"]
-    says = f"starts in {span(x['start'])} (80 %: {span(a)} to {span(b)}), ends in {span(x['end'])}"
+    says = f"starts {due(x['start'])} (80 %: {span(a)} to {span(b)}), ends {due(x['end'])}"
     say(f"{asks.cpus:,} CPUs for {span(asks.limit)} in {x['partition']}: {says}")
     say_offers(offers, "it")
     for words, line in lines.items():

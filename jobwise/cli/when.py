@@ -53,6 +53,12 @@ def span(s: float) -> str:
     return f"{s / 60:.0f} min" if s < 5400 else f"{s / 3600:.1f} h" if s < 172_800 else f"{s / 86_400:.1f} d"
 
 
+def due(s: float) -> str:
+    """When something happens, from now: now, in 20 min, never."""
+    text = span(s)
+    return text if text in ("now", "never") else f"in {text}"
+
+
 def short(s: float) -> str:
     """A duration for a cell of a table: 45s, 10m, 4.5h, 2.1d."""
     return span(s).replace("min", "m").replace(" ", "")
@@ -87,8 +93,8 @@ def say_offers(offers, of: str) -> None:
     """Say what would start sooner, with the end."""
     for x in [x for x in offers if x.worth_telling]:
         often = f"ends sooner in {100 * x.sooner:.0f} %" if x.change.again else f"{100 * x.sooner:.0f} % sooner"
-        starts = f"starts in {span(x.start)} instead of {span(x.own[0])} ({often})"
-        say(f"{of}: {x.change.words}: {starts}; it would end in {span(x.end)} instead of {span(x.own[1])}")
+        starts = f"starts {due(x.start)} instead of {due(x.own[0])} ({often})"
+        say(f"{of}: {x.change.words}: {starts}; it would end {due(x.end)} instead of {due(x.own[1])}")
 
 
 def when(

@@ -52,12 +52,12 @@ def test_lines_for_slurm_keep_the_cap():
     w = small(version=251100)
     lines = cap_lines(powered(w, TABLE, cap=read_cap("1.4kW")))
     assert lines[0] == "slurm.conf, any version: Licenses=watts:400"
-    assert lines[1] == 'job_submit.lua: job_desc.licenses = "watts:" .. math.ceil(4 * cpus + 100 * gpus)'
+    assert lines[1] == "job_submit.lua (integrations/slurm): local CORE, GPU, NODE = 4, 100, 0"
     assert "mode: MODE_3" in lines[2] and "count: 400" in lines[2]
     assert len(cap_lines(powered(small(version=241100), TABLE, cap=read_cap("1.4kW")))) == 2
     over_time = Stepwise(1e9 + np.array([0.0, 3600.0, 7200.0]), np.array([1300.0, 1400.0, 1350.0]))
     held = cap_lines(powered(replace(w, origin=1e9), TABLE, cap=over_time))
-    assert held[2].startswith("scontrol create reservation StartTime=2001-09-09T01:46 Duration=60 Licenses=watts:100 ")
+    assert held[2].startswith("TZ=UTC scontrol create reservation StartTime=2001-09-09T01:46 Duration=60 Licenses=watts:100 ")
 
 
 def test_what_if_says_what_a_cap_costs_and_whom(tmp_path, capsys):

@@ -21,11 +21,9 @@ def cap_lines(w: Workload) -> list[str]:
     power = w.cluster.power
     room, table, names = power.room, power.table, ",".join(w.cluster.known_site.names) or "ALL"
     most = floor(room.value.max())
-    each = [f"{x:g} * {what}" for x, what in ((table.core, "cpus"), (table.gpu, "gpus"), (table.node, "nodes")) if x]
-    asks = " + ".join(each) or "the watts that it adds"
     out = [
         f"slurm.conf, any version: Licenses=watts:{most}",
-        f'job_submit.lua: job_desc.licenses = "watts:" .. math.ceil({asks})',
+        f"job_submit.lua (integrations/slurm): local CORE, GPU, NODE = {table.core:g}, {table.gpu:g}, {table.node:g}",
     ]
     if len(room.time) > 1:
         out += _reservations(room.time, room.value, most)
@@ -44,6 +42,6 @@ def _reservations(time: np.ndarray, value: np.ndarray, most: int) -> list[str]:
     for k in lower[:MOST_LINES]:
         begin, minutes = datetime.fromtimestamp(time[k], UTC), max(round((time[k + 1] - time[k]) / 60), 1)
         flags = f"StartTime={begin:%Y-%m-%dT%H:%M} Duration={minutes} Licenses=watts:{most - floor(value[k])}"
-        out.append(f"scontrol create reservation {flags} Users=root Flags=LICENSE_ONLY (UTC)")
+        out.append(f"TZ=UTC scontrol create reservation {flags} Users=root Flags=LICENSE_ONLY")
     more = len(lower) - len(out)
     return [*out, *([f"… and {more:,} more such reservations"] if more else [])]
