@@ -311,7 +311,11 @@ def asks(folder, cluster, words, **more):
     (folder / "sbatch").write_text('#!/bin/sh\nprintf "%s\\0" "$@"\nexit 3\n')
     (folder / "sbatch").chmod(0o755)
     paths = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    variables = os.environ | {"PATH": paths, "SBATCH": str(folder / "sbatch"), "JOBWISE_FITS": f"--folder {cluster}"} | more
+    variables = (
+        os.environ
+        | {"PATH": paths, "SBATCH": str(folder / "sbatch"), "JOBWISE_FITS": f"--folder {cluster}", "JOBWISE_SECONDS": "60"}
+        | more
+    )
     return subprocess.run([str(ASKS), *words], capture_output=True, text=True, env=variables, cwd=folder, check=False)
 
 
@@ -336,6 +340,9 @@ def test_a_job_is_submitted_whatever_jobwise_says(cluster, tmp_path):
     assert "names no time limit" in done.stderr and done.stdout == "job.sh\0" and done.returncode == 3
     done = asks(tmp_path, cluster, ["job.sh"], PATH="/usr/bin:/bin")
     assert done.stdout == "job.sh\0" and done.returncode == 3
+    (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH -t 10\necho\n")
+    done = asks(tmp_path, cluster, ["job.sh"], JOBWISE_SECONDS="0.01")
+    assert done.stdout == "job.sh\0" and done.returncode == 3 and "no answer within 0.01 s" in done.stderr
 
 
 @pytest.mark.cli
@@ -350,7 +357,12 @@ def test_snakemake_asks_before_it_submits(cluster, tmp_path):
     submit = f"{ASKS} --cpus-per-task={{threads}} --time={{resources.runtime}} --partition=batch"
     words = ["snakemake", "-j1", "--executor", "cluster-generic", "--cluster-generic-submit-cmd", submit]
     paths = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    variables = os.environ | {"PATH": paths, "SBATCH": str(tmp_path / "run"), "JOBWISE_FITS": f"--folder {cluster}"}
+    variables = os.environ | {
+        "PATH": paths,
+        "SBATCH": str(tmp_path / "run"),
+        "JOBWISE_FITS": f"--folder {cluster}",
+        "JOBWISE_SECONDS": "60",
+    }
     done = subprocess.run(words, capture_output=True, text=True, env=variables, cwd=tmp_path, check=False, timeout=120)
     assert done.returncode == 0 and (tmp_path / "a.txt").read_text() == "hi\n", done.stderr
     assert "4 CPUs for 12.0 h in batch: starts in" in done.stderr
