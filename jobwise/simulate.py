@@ -218,7 +218,7 @@ def scheduled(w: Workload, start: np.ndarray, name: str) -> Record:
     Raises
     ------
     InputError
-        A job is missing or starts before its submit, or jobs hold more processors than there are.
+        A job is missing, starts before its submit or too late, or jobs hold more processors than there are.
     """
     submit, run, size = w.jobs["submit"], w.truth["runtime"], w.jobs["request"][:, 0]
     if (missing := ~np.isfinite(start)).any():
@@ -226,6 +226,9 @@ def scheduled(w: Workload, start: np.ndarray, name: str) -> Record:
     if (early := start < submit - ROUNDED_S).any():
         j = int(np.argmax(early))
         raise InputError(f"{name}: job {j + 1} starts at {start[j]:g} s, before its submit at {submit[j]:g} s")
+    if (late := start > submit.max(initial=0.0) + run.sum()).any():
+        j = int(np.argmax(late))
+        raise InputError(f"{name}: job {j + 1} starts at {start[j]:g} s, later than if all ran one after the other")
     start = np.maximum(start, submit)
     when, amount = np.concatenate([start + run, start]), np.concatenate([-size, size])
     held = np.cumsum(amount[np.lexsort((amount, np.round(when)))])  # what ends in a second is free in it

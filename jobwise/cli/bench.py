@@ -39,6 +39,7 @@ def bench(
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", min=LEAST, help="Later jobs of each log, at most.")] = JOBS,
     seed: Annotated[int, typer.Option("--seed", help="Of the replicas.")] = 0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Score all entries anew.")] = False,
     output: Output = Output(),
 ) -> None:
     """Judge schedulers on later months of fixed logs: rules, the zoo, yours, and programs of others.
@@ -74,7 +75,7 @@ def bench(
             if bar:
                 bar(done, total)
 
-        s = Standings(entries, tasks, [[score(x, t, step) for t in tasks] for x in entries])
+        s = Standings(entries, tasks, [[score(x, t, step, fresh) for t in tasks] for x in entries])
     result = of_bench(s)
     write_study("jobwise bench", result.sections(None), folder)
     write_whole(folder / "results.json", json_text(result.to_dict()) + "\n")

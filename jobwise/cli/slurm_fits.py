@@ -17,15 +17,18 @@ from jobwise.cli.options import Json, Seed
 from jobwise.cli.progress import progress
 from jobwise.cli.slurm_when import Folder, Keep, Policy, outputs
 from jobwise.cli.tables import print_json, print_table, say
-from jobwise.cli.when import chances, due, headed, say_offers, seconds, span
+from jobwise.cli.when import chances, due, headed, say_offers, span
+from jobwise.compare.comparison import several
 from jobwise.errors import InputError
 from jobwise.live import sources
 from jobwise.live.starts import Predicted, predict
-from jobwise.slurm.read.batch import Batch, line_of, read_batch
+from jobwise.slurm.read.batch import Batch, lines_of, read_batch, time_limit
 from jobwise.slurm.read.jobs import NEW
 from jobwise.slurm.read.startable import never
 
 ALL = "all"  # partitions
+BEYOND = ("dependency", "array", "begin", "hold", "reservation")  # options that no prediction of one new job has
+FEW = 100  # jobs that ended
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class NewJob:
     """New job: what it would ask for, and who would submit it where."""
 
     procs: Annotated[Optional[int], typer.Option("--procs", min=1, help="CPUs.")] = None
-    time: Annotated[Optional[str], typer.Option("--time", metavar="TIME", help="Time limit: 90m, 12h, 2d.")] = None
+    time: Annotated[Optional[str], typer.Option("--time", metavar="TIME", help="Time limit: 90m, 12h, 2d, 2:00:00.")] = None
     batch: Annotated[Optional[str], typer.Option("--batch", help="A script: what its #SBATCH lines ask for.")] = None
     partition: Annotated[
         Optional[str],
@@ -52,9 +55,7 @@ class NewJob:
             return read_batch(self.batch)
         if not self.procs or not self.time:
             raise InputError("what would be submitted? --procs N --time TIME, or --batch SCRIPT")
-        limit = seconds(self.time, "--time")
-        if limit < 60:
-            raise InputError(f"--time {self.time!r}: a time limit is a minute or more")
+        limit = time_limit(self.time)
         words = f"-n {self.procs} -t {limit / 60:.0f}"
         words += (f" -N {self.nodes}" if self.nodes else "") + (f" --gpus-per-node={self.gpus}" if self.gpus else "")
         return Batch(words, {}, self.procs, limit)
@@ -133,8 +134,7 @@ def _placed(job: NewJob, asks: Batch, policy: str, seed: int, printed: Path, par
     name, now = job.queued(printed, asks, partition)
     row = now.row(NEW)
     if row < 0:
-        on = f" on {job.nodes} nodes" if job.nodes else ""
-        raise InputError(f"no nodes of partition {name} can hold {asks.cpus} CPUs{on}")
+        raise InputError(f"no nodes of partition {name} can hold `{asks.words}`; {_largest(now, name)}")
     if limits := [what for what, bad in never(now.workload) if bad[row]]:
         raise InputError(f"the job would never start in partition {name}: {limits[0]}")
     with progress(f"predicting starts{of and ': '}{of}") as show:
@@ -145,20 +145,35 @@ def _placed(job: NewJob, asks: Batch, policy: str, seed: int, printed: Path, par
     return Place(now, p, rows[0])
 
 
+def _largest(now: sources.Now, name: str) -> str:
+    """The largest amounts of a node of a partition, in words."""
+    site, cluster = now.workload.cluster.known_site, now.workload.cluster
+    own = site.sets[site.partitions["set"][site.partition_names.index(name)]].astype(bool)
+    cpus, memory, gpus = cluster.capacity[own].max(axis=0).tolist()
+    return f"its largest node has {several(cpus, 'CPU')}, {memory / 1024:,.0f} GiB, {several(gpus, 'GPU')}"
+
+
 def _alone(asks: Batch, place: Place, script: str | None, as_json: bool) -> None:
     """Print when the job starts, and what would start it sooner; with the line of its `script` that would change."""
     x, offers, site = place.row, place.predicted.sooner(NEW), place.now.workload.cluster.known_site
-    lines = {o.change.words: line_of(o.change.fields, site) for o in offers if script and o.worth_telling}
+    ask = site.asks[place.now.workload.jobs["ask"][place.now.row(NEW)]]
+    lines = {o.change.words: lines_of(o.change.fields, site, ask) for o in offers if script and o.worth_telling}
     if as_json:
-        own = {words: {"line": line} for words, line in lines.items() if line}
+        own = {words: {"line": "\n".join(changed)} for words, changed in lines.items() if changed}
         print_json(x | {"sooner": [o.to_dict() | own.get(o.change.words, {}) for o in offers if o.worth_telling]})
         return
     a, b = x["start_80"]
     says = f"starts {due(x['start'])} (80 %: {span(a)} to {span(b)}), ends {due(x['end'])}"
-    say(f"{asks.cpus:,} CPUs for {span(asks.limit)} in {x['partition']}: {says}")
-    say_offers(offers, "it")
-    for words, line in lines.items():
-        say(f"{words}: {line}" if line else f"{words}: several lines of {script} change")
+    say(f"{several(asks.cpus, 'CPU')} for {span(asks.limit)} in {x['partition']}: {says}")
+    if beyond := [f"--{option}" for option in BEYOND if option in asks.options]:
+        say(f"note: predicted as if it were without {' and '.join(beyond)}")
+    if (ended := len(place.now.workload) - len(place.now.live)) < FEW:
+        say(f"note: {several(ended, 'job')} that ended {'is' if ended == 1 else 'are'} all that is known of how long jobs run")
+    say_offers(offers)
+    for words, changed in lines.items():
+        say(f"{words}: {changed[0]}" if len(changed) == 1 else f"{words}:")
+        for line in changed if len(changed) > 1 else ():
+            say(f"  {line}")
 
 
 def _beside(asks: Batch, folders: dict[str, Path], partition: str | None, placed: Callable[..., Place], as_json: bool) -> None:
@@ -178,8 +193,8 @@ def _beside(asks: Batch, folders: dict[str, Path], partition: str | None, placed
     if as_json:
         print_json({"cpus": asks.cpus, "limit": asks.limit, "places": rows, "cannot": cannot})
         return
-    heads = [*(["cluster"] if len(folders) > 1 else []), "partition", *headed()]
-    cells = [[*([x["cluster"]] if len(folders) > 1 else []), x["partition"], *chances(x)] for x in rows]
-    print_table(f"{asks.cpus:,} CPUs for {span(asks.limit)}: where it starts first", heads, cells)
+    heads = [*(["cluster"] if "" not in folders else []), "partition", *headed()]
+    cells = [[*([x["cluster"]] if "" not in folders else []), x["partition"], *chances(x)] for x in rows]
+    print_table(f"{several(asks.cpus, 'CPU')} for {span(asks.limit)}: where it starts first", heads, cells)
     for text in cannot:
         say(text)

@@ -89,12 +89,12 @@ def by(starts) -> str:
     return ("sampled futures", "requests, for they have been closer lately")[starts.method]
 
 
-def say_offers(offers, of: str) -> None:
-    """Say what would start sooner, with the end."""
+def say_offers(offers, of: str = "") -> None:
+    """Say what would start a job sooner, with the end; `of`: which job."""
     for x in [x for x in offers if x.worth_telling]:
-        often = f"ends sooner in {100 * x.sooner:.0f} %" if x.change.again else f"{100 * x.sooner:.0f} % sooner"
+        often = f"{'ends' if x.change.again else 'starts'} sooner in {100 * x.sooner:.0f} % of futures"
         starts = f"starts {due(x.start)} instead of {due(x.own[0])} ({often})"
-        say(f"{of}: {x.change.words}: {starts}; it would end {due(x.end)} instead of {due(x.own[1])}")
+        say(f"{of and f'{of}: '}{x.change.words}: {starts}; it would end {due(x.end)} instead of {due(x.own[1])}")
 
 
 def when(
@@ -159,7 +159,7 @@ def when(
     if len(rows) > SHOWN:
         say(f"{len(rows) - SHOWN:,} more; --json has all")
     for j, changes in asked.items():
-        say_offers(changes, "it" if j == new else f"job {j + m.first}")
+        say_offers(changes, "" if j == new else f"job {j + m.first}")
     if asked and not any(o.worth_telling for x in asked.values() for o in x):
         say("nothing that was tried (a shorter limit, fewer processors for longer) is likely to start much sooner")
     say(f"by {method}; ahead: jobs that start before it in most futures")

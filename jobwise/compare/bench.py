@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -21,6 +21,7 @@ from jobwise.compare import windows
 from jobwise.compare.comparison import FEW, IDLE, verdict_of
 from jobwise.compare.fingerprint import flattered
 from jobwise.compare.intervals import Effect, claims, continuous, pooled
+from jobwise.compare.outside import sums
 from jobwise.errors import InputError
 from jobwise.files import write_whole
 from jobwise.policies.scheduler import Scheduler
@@ -52,8 +53,8 @@ class Entrant(Protocol):
         """What is judged, to the letter: results of another key are not its own."""
         ...
 
-    def record(self, w: Workload, log: Path) -> Record:
-        """Schedule the jobs of a log, which also lie in a file. Raises InputError."""
+    def record(self, w: Workload) -> Record:
+        """Schedule the jobs of a log. Raises InputError."""
         ...
 
 
@@ -71,15 +72,20 @@ class Policied:
 
     @cached_property
     def key(self) -> str:
-        """Its spelling, the version, and a sum of the user's file."""
+        """Its spelling, and sums of this program and of the user's files."""
         paths = [Path(part.split(".py:")[0] + ".py" if ".py:" in part else part) for part in self.spelled.split("+")]
-        files = [p / "policy.safetensors" if p.is_dir() else p for p in paths]
-        sums = [hashlib.sha256(p.read_bytes()).hexdigest() for p in files if p.is_file()]
-        return " ".join([self.spelled, __version__, *sums])
+        own = sums([p / "policy.safetensors" if p.is_dir() else p for p in paths])
+        return " ".join([self.spelled, __version__, program(), own])
 
-    def record(self, w: Workload, log: Path) -> Record:
+    def record(self, w: Workload) -> Record:
         """Simulate the jobs under it."""
         return simulate(w, self.policy)
+
+
+@cache
+def program() -> str:
+    """Return a sum of this program's files."""
+    return sums(Path(__file__).parent.parent.rglob("*.py"))
 
 
 class LaterMonths(NamedTuple):
@@ -125,19 +131,22 @@ def task(name: str, w: Workload, folder: Path, jobs: int = JOBS, seed: int = 0, 
     return LaterMonths(name, logs, files, blocks, source)
 
 
-def score(entry: Entrant, t: LaterMonths, progress: Callable[[int], None] = lambda done: None) -> Performance:
-    """Let an entry schedule a task; what goes wrong is the score's `error`."""
+def score(
+    entry: Entrant, t: LaterMonths, progress: Callable[[int], None] = lambda done: None, fresh: bool = False
+) -> Performance:
+    """Let an entry schedule a task; what goes wrong is the score's `error`. `fresh`: also where there is a score."""
     kept = t.files[0].with_name(f"{_label(entry)}.json")
     key = {"entry": entry.key, "log": [hashlib.sha256(f.read_bytes()).hexdigest() for f in t.files]}
-    if kept.is_file() and (known := _read(kept)) and known["key"] == key:
+    if not fresh and kept.is_file() and (known := _read(kept)) and known["key"] == key:
         progress(len(t.logs) + 1)
         return Performance(known["numbers"], np.array(known["slow"]), known["moved"], known["flattered"])
     records = list[Record]()
     try:
-        for w, file in zip(t.logs, t.files, strict=True):
-            records.append(entry.record(w, file))
+        for w in t.logs:
+            records.append(entry.record(w))
             progress(1)
-        moved = peeks(entry, records[0], t.files[0])
+        drawn = int(hashlib.sha256(json.dumps(key).encode()).hexdigest(), 16)  # of the replicas: none that an entry knows
+        moved = peeks(entry, records[drawn % len(records)])
         progress(1)
     except InputError as error:
         progress(len(t.logs) + 1 - len(records))
@@ -156,17 +165,11 @@ def _numbers(r: Record) -> dict[str, float]:
     return {k: s[k] for k in NUMBERS} | {"awrt": s["area_weighted_response"], "hours": hours}
 
 
-def peeks(entry: Entrant, r: Record, log: Path) -> int:
+def peeks(entry: Entrant, r: Record) -> int:
     """Return how many starts of an entry follow run times that nobody could know: at the time when half of the jobs have ended,
     those that have not get other run times, and no start before may move."""
     jobs, cut = r.jobs, float(np.median(r.jobs["end"]))
-    other = with_other_runs(r.workload, jobs["start"], cut)
-    file = log.with_name("other.swf")
-    write_swf(other, file)
-    try:
-        start = entry.record(other, file).jobs["start"]
-    finally:
-        file.unlink()
+    start = entry.record(with_other_runs(r.workload, jobs["start"], cut)).jobs["start"]
     early = (jobs["start"] < cut) | (start < cut)
     return int((early & (np.abs(start - jobs["start"]) > 0.5)).sum())
 
@@ -186,24 +189,28 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class Standings:
-    """The scores [E, T] of entries on tasks; the first entry is the reference."""
+    """The scores [E, T] of entries on tasks; the first entry is the reference, the first `fixed` are always there."""
 
     entries: Sequence[Entrant]
     tasks: Sequence[LaterMonths]
     scores: Sequence[Sequence[Performance]]
+    fixed: int = len(ENTRIES)
 
     def change(self, e: int, t: int) -> Effect:
         """Return the change of bounded slowdown of entry e on task t against the reference."""
         return continuous(self.scores[0][t].slow, self.scores[e][t].slow)
 
     def verdicts(self, t: int) -> list[str]:
-        """[E] verdicts on a task, adjusted for all entries that it has; "" where there is none."""
+        """[E] verdicts on a task; "" where there is none. Those on the first `fixed` entries are adjusted for these, that on
+        another one for these and itself: who enters takes nobody's verdict away."""
         done = [e for e in range(1, len(self.entries)) if not self.scores[e][t].error]
-        effects = [self.change(e, t) for e in done]
+        effects = {e: self.change(e, t) for e in done}
+        fixed = [e for e in done if e < self.fixed]
+        sure = dict(zip(fixed, claims([effects[e] for e in fixed]), strict=True))
+        sure |= {e: claims([*(effects[k] for k in fixed), effects[e]])[-1] for e in done if e >= self.fixed}
         queues = max(s[t].numbers["bounded_slowdown"] for s in self.scores if not s[t].error) >= IDLE
-        words = [verdict_of(x, sure)[0] if queues else FEW for x, sure in zip(effects, claims(effects), strict=True)]
-        by = dict(zip(done, words, strict=True))
-        return ["reference", *(by.get(e, "") for e in range(1, len(self.entries)))]
+        words = {e: verdict_of(effects[e], sure[e])[0] if queues else FEW for e in done}
+        return ["reference", *(words.get(e, "") for e in range(1, len(self.entries)))]
 
     def times(self, e: int, t: int) -> float:
         """Return the longest wait as a multiple of the reference's."""

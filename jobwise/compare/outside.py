@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
+import tempfile
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from jobwise.errors import InputError, in_a_line
+from jobwise.errors import InputError, in_a_line, plain
 from jobwise.record import Record
 from jobwise.simulate import scheduled
 from jobwise.workload import Workload
+from jobwise.workloads.swf import write_swf
 
 LIMIT_S = 1800.0  # of a program, on one log
 KEYS = {"command", "source", "limit_s"}
@@ -34,31 +38,44 @@ class Outside:
     source: str = ""
     limit_s: float = LIMIT_S
 
-    @property
+    @cached_property
     def key(self) -> str:
-        """What is judged: another command is another scheduler."""
-        return " ".join(self.command)
+        """What is judged: another command, or other files of it, are another scheduler."""
+        return " ".join([*self.command, sums([Path(x) for x in self.command])])
 
-    def record(self, w: Workload, log: Path) -> Record:
-        """Let it schedule the jobs of a log, which lie in a file. Raises InputError where it fails, or no machine could do what
-        it writes."""
-        out = log.with_suffix(".out").resolve()
-        out.unlink(missing_ok=True)
-        values = dict(zip(WORDS, (str(log.resolve()), str(w.cluster.processors), str(out)), strict=True))
-        command = [values.get(x, x) for x in self.command]
+    def record(self, w: Workload) -> Record:
+        """Let it schedule the jobs of a log, in a folder that has nothing else. Raises InputError where it fails, or no machine
+        could do what it writes."""
+        with tempfile.TemporaryDirectory(prefix="jobwise-") as name:
+            log, out = Path(name) / "log.swf", Path(name) / "starts"
+            write_swf(replace(w, columns={}, header=()), log)
+            values = dict(zip(WORDS, (str(log), str(w.cluster.processors), str(out)), strict=True))
+            self._run([values.get(x, x) for x in self.command])
+            if not out.is_file():
+                raise InputError(f"{self.name}: it wrote no schedule")
+            return scheduled(w, starts(out.read_text(errors="replace"), len(w)), self.name)
+
+    def _run(self, command: list[str]) -> None:
+        """Run the program. Raises InputError where it fails."""
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=self.limit_s, errors="replace", check=False)
         except subprocess.TimeoutExpired:
             raise InputError(f"{self.name}: took longer than {self.limit_s:,.0f} s") from None
         except OSError as error:
             raise InputError(f"{self.name}: {command[0]}: {error.strerror or error}") from None
-        if done.returncode or not out.is_file():
+        if done.returncode:
             lines = (done.stderr or done.stdout).strip().splitlines()
-            raise InputError(f"{self.name}: {lines[-1][:200] if lines else f'exit code {done.returncode}, no schedule'}")
-        try:
-            return scheduled(w, starts(out.read_text(errors="replace"), len(w)), self.name)
-        finally:
-            out.unlink(missing_ok=True)
+            raise InputError(f"{self.name}: {plain(lines[-1])[:200] if lines else f'exit code {done.returncode}'}")
+
+
+def sums(paths: Iterable[Path]) -> str:
+    """Return a sum of files, and of the Python files beside those that are Python: what a program may be made of."""
+    every = {p.resolve() for p in paths if p.is_file()}
+    every |= {q.resolve() for p in every if p.suffix == ".py" for q in p.parent.glob("*.py")}
+    whole = hashlib.sha256()
+    for p in sorted(every):
+        whole.update(hashlib.sha256(p.read_bytes()).digest())
+    return whole.hexdigest()[:16]
 
 
 def starts(text: str, count: int) -> np.ndarray:
@@ -100,4 +117,4 @@ def _program(name: str, table: Any, path: Path) -> Outside:
         raise InputError(f"{where}: limit_s is a number of seconds")
     beside = path.resolve().parent  # files of the command lie beside this one
     words = [str(beside / x) if x.startswith("./") or (x.endswith(".py") and (beside / x).is_file()) else x for x in command]
-    return Outside(name, tuple(words), str(table.get("source", "")), float(limit))
+    return Outside(" ".join(plain(name).split())[:60], tuple(words), str(table.get("source", "")), float(limit))

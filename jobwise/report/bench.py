@@ -26,18 +26,21 @@ def of_bench(s: Standings) -> Result:
     able = [e for e in ranked if e and s.fair(e) and len(s.ran(e)) == len(s.tasks)]
     best = able[0] if able else 0
     jobs = sum(len(t.logs[0]) for t in s.tasks)
-    those = f"Of {len(s.entries)} entries on {len(s.tasks)} logs ({jobs:,} later jobs)"
+    count = sum(bool(s.ran(e)) for e in range(len(s.entries)))
+    those = f"Of {count} entries on {several(len(s.tasks), 'log')} ({jobs:,} later jobs)"
     lowest = f"{s.entries[best].name} has the lowest change of bounded slowdown: {_change(s, best)}"
     sure = s.overall(best).high < 0
-    answer = f"{those} {lowest}." if sure else f"{those} none is surely better than {first} over all of these logs; {lowest}."
+    answer = f"{those} {lowest}." if sure else f"{those} none is surely better than {first} here; {lowest}."
     notes = [
         f"later months: behind {SHARE:.0%} of the jobs; jobs end at their request; times are whole s; all get the same files",
         f"change: of bounded slowdown against {first} in a typical block of time; over logs by random effects",
         "open: the interval over these logs is wider than tenfold",
         "IQM: interquartile mean of mean slowdowns over the reference's, replicas x logs, stratified bootstrap (as rliable)",
+        "verdicts: better and worse need Holm's adjustment over the fixed entries (and the entry itself), and sign flips",
         "AWRT: area-weighted response time. processor-h: of the whole machine, from the first submit to the last end",
         f"means over {len(s.tasks[0].logs)} replicas whose submits are moved in time, for all entries alike",
-        "sees: the run times of jobs that had not ended were changed, and starts before were compared. Nothing: none moved",
+        "sees: run times of jobs that had not ended were changed, and starts before were compared. Nothing: none moved",
+        "an entry that knows these public logs from elsewhere is not found so: read its source, and run it again (--fresh)",
         *(f"{t.name}: {t.source}, jobs {public_hash(t.logs[0])[:12]}" for t in s.tasks),
     ]
     return Result(
@@ -58,9 +61,10 @@ def of_bench(s: Standings) -> Result:
 def _row(s: Standings, e: int) -> list[str]:
     """An entry over all logs."""
     ran, entry = s.ran(e), s.entries[e]
-    of = (entry.source or "a program") if isinstance(entry, Outside) else "jobwise"
+    others = f"program, {entry.source}" if isinstance(entry, Outside) and entry.source else "entered"
+    of = "jobwise" if e < s.fixed else others
     if not ran:
-        return [entry.name, "did not run", "", "", "", "", "", of]
+        return [entry.name, "no score", "", "", "", "", "", of]
     words = [s.verdicts(t)[e] for t in ran]
     times = [s.times(e, t) for t in ran]
     change = "reference" if e == 0 else _change(s, e) + ("" if len(ran) == len(s.tasks) else f" on {len(ran)}")
@@ -74,7 +78,7 @@ def _row(s: Standings, e: int) -> list[str]:
 def _change(s: Standings, e: int) -> str:
     """The change of an entry over all logs, with its interval where that says anything."""
     x = s.overall(e)
-    return x.text() if 1 + x.high <= WIDE * (1 + x.low) else f"{x.change:+.0%} (open)"
+    return x.text() if len(s.ran(e)) == 1 or 1 + x.high <= WIDE * (1 + x.low) else f"{x.change:+.0%} (open)"
 
 
 def _rows(s: Standings, t: int, ranked: Sequence[int]) -> list[list[str]]:

@@ -48,7 +48,7 @@ def write_study(title: str, sections: Sequence[Section], folder: str | Path) -> 
         lines += ["", f"## {section.title}", "", section.text]
         for table in section.tables:
             lines += ["", f"| {' | '.join(map(str, table.columns))} |", "|" + "---|" * len(table.columns)]
-            lines += [f"| {' | '.join(map(str, row))} |" for row in table.rows]
+            lines += [f"| {' | '.join(str(x).replace('|', chr(92) + '|') for x in row)} |" for row in table.rows]
         lines += ["", *(f"- {x}" for x in section.items)] if section.items else []
         for figure in section.figures:
             if not isinstance(figure, str) and figure.name:

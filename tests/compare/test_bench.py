@@ -4,6 +4,7 @@ Modules: cli/bench.py, compare/bench.py, compare/outside.py, report/bench.py, wo
 """
 
 import json
+import re
 import sys
 from dataclasses import replace
 
@@ -18,6 +19,8 @@ from jobwise.compare.bench import Policied, Standings, peeks, score, task
 from jobwise.compare.outside import Outside, read_outside, starts
 from jobwise.errors import InputError
 from jobwise.policies.names import resolve
+from jobwise.report.bench import of_bench
+from jobwise.report.page import write_study
 from jobwise.simulate import scheduled
 from jobwise.workload import workload
 from jobwise.workloads.swf import write_swf
@@ -74,6 +77,7 @@ def test_a_schedule_of_others_is_checked_and_measured():
         ([0.0, 0, 4], "job 3 starts at 4 s, before its submit at 5 s"),
         ([0.0, np.nan, 20], "1 jobs do not start .the first: 2"),
         ([0.0, np.inf, 20], "1 jobs do not start"),
+        ([0.0, 0, 1e15], "job 3 starts at 1e.15 s, later than if all ran one after the other"),
     ],
 )
 def test_a_schedule_that_cannot_be_is_refused(start, says):
@@ -95,14 +99,13 @@ def test_who_looks_ahead_is_found(tmp_path):
     w.jobs["request"][:] = 8
     w.truth["runtime"] = np.maximum(np.minimum(np.ceil(w.truth["runtime"]), w.jobs["walltime"]), 1.0)
     w.jobs["submit"] = np.floor(w.jobs["submit"] / 10)  # a queue
-    write_swf(w, tmp_path / "log.swf")
     moved = {}
     for name, column in (("shortest-run", 3), ("shortest-request", 8)):
         entry = program(tmp_path, name, SERIAL.format(column=column))
-        moved[name] = peeks(entry, entry.record(w, tmp_path / "log.swf"), tmp_path / "log.swf")
+        moved[name] = peeks(entry, entry.record(w))
     assert moved["shortest-run"] > 0 and moved["shortest-request"] == 0
     own = Policied(resolve("sjf+easy"), "sjf+easy")
-    assert peeks(own, own.record(w, tmp_path / "log.swf"), tmp_path / "log.swf") == 0
+    assert peeks(own, own.record(w)) == 0
 
 
 @pytest.mark.cli
@@ -128,6 +131,23 @@ def test_orders_of_the_page(tmp_path):
     scores[2][0] = scores[2][0]._replace(error="it broke")
     s = Standings(entries, [t], scores)
     assert s.ran(2) == [] and s.verdicts(0)[2] == "" and [entries[e].name for e in s.ranked()][:2] != ["saf+easy", "fcfs"]
+
+
+@pytest.mark.cli  # a report names the commit
+def test_whoever_enters_takes_nobodys_verdict_away(tmp_path):
+    """The same verdicts on the fixed entries with thirty more; a name cannot forge a cell of the page."""
+    t = task("made", jw.lublin(jobs=3000, procs=32, load=1.0, estimates="users", seed=4), tmp_path / "made")
+    entries = [Policied(resolve(x), x) for x in ("fcfs+easy", "fcfs", "saf+easy")]
+    scores = [[score(x, t)] for x in entries]
+    alone = Standings(entries, [t], scores, fixed=3)
+    crowd = Standings([*entries, *entries[:1] * 30], [t], [*scores, *scores[:1] * 30], fixed=3)
+    assert "worse" in alone.verdicts(0) and crowd.verdicts(0)[:3] == alone.verdicts(0)
+    scores[1] = [scores[1][0]._replace(error="it | broke")]
+    named = [entries[0], Outside("fcfs | 9 | ", ("x",), "a | b"), entries[2]]
+    sections = of_bench(Standings(named, [t], scores, fixed=1)).sections(None)
+    write_study("bench", sections, tmp_path)
+    rows = [x for x in (tmp_path / "report.md").read_text().splitlines() if x.startswith("| fcfs")]
+    assert {len(re.findall(r"(?<!\\)\|", x)) for x in rows if "9" in x.split("nothing")[0][:12]} <= {9}
 
 
 @pytest.mark.cli
@@ -158,9 +178,13 @@ def test_an_entry_is_added_in_ten_lines(tmp_path, monkeypatch, capsys):
     for log in ("log1", "log2"):
         mine, ours, theirs = (by[x]["logs"][log] for x in ("mine.py:widest_first+easy", "fcfs", "theirs"))
         assert mine["bounded_slowdown"] >= 1 and theirs["bounded_slowdown"] == pytest.approx(ours["bounded_slowdown"])
-        assert by["bad"]["logs"][log]["error"] == "bad: no schedule"
+        assert by["bad"]["logs"][log]["error"] == "bad: it wrote no schedule"
     for name in ("report.html", "report.md", "results.json"):
         assert "widest_first" in (tmp_path / "bench" / name).read_text()
+    (tmp_path / "theirs.py").write_text("raise SystemExit('broken')\n")  # another program has no score yet
+    assert run([*words, "--outside", "others.toml", "--json"]) == 0
+    by = {x["entry"]: x for x in json.loads(capsys.readouterr().out)["entries"]}
+    assert by["theirs"]["logs"]["log1"]["error"] == "theirs: broken"
 
 
 @pytest.mark.parametrize(
@@ -193,4 +217,4 @@ def test_what_goes_wrong_is_said(tmp_path, capsys):
     assert "No such file" in capsys.readouterr().err
     nobody = Outside("nobody", (str(tmp_path / "nothing"), "{log}", "{out}"))
     with pytest.raises(InputError, match="nobody: .*No such file"):
-        nobody.record(three(), tmp_path / "log.swf")
+        nobody.record(three())

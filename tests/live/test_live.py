@@ -24,7 +24,7 @@ from jobwise.live.standing import SitePlayer
 from jobwise.live.starts import in_words, predict
 from jobwise.policies.names import resolve
 from jobwise.slurm.client import Slurm
-from jobwise.slurm.read.batch import line_of
+from jobwise.slurm.read.batch import lines_of, time_limit
 from jobwise.slurm.read.jobs import NEW
 from jobwise.slurm.read.recording import read as read_recording
 from jobwise.starts import futures
@@ -370,10 +370,24 @@ def test_snakemake_asks_before_it_submits(cluster, tmp_path):
 
 def test_lines_of_other_requests(cluster):
     site = sources.look(cluster).workload.cluster.known_site
-    assert line_of({"walltime": 5400.0}, site) == "#SBATCH --time=1:30:00"
-    assert line_of({"partition": 0.0}, site) == f"#SBATCH --partition={site.partition_names[0]}"
-    assert line_of({"queue": 0.0}, site) == f"#SBATCH --qos={site.qos_names[0]}"
-    assert line_of({"walltime": 5400.0, "ask": 1.0}, site) == ""
+    ask = site.asks[0].copy()
+    ask["tasks"], ask["nodes"] = 6, 3
+    assert lines_of({"walltime": 5400.0}, site, ask) == ["#SBATCH --time=1:30:00"]
+    assert lines_of({"partition": 0.0}, site, ask) == [f"#SBATCH --partition={site.partition_names[0]}"]
+    assert lines_of({"queue": 0.0}, site, ask) == [f"#SBATCH --qos={site.qos_names[0]}"]
+    half = ["#SBATCH --nodes=2", "#SBATCH --ntasks=3", "#SBATCH --time=1:30:00"]
+    assert lines_of({"walltime": 5400.0, "ask": 1.0}, site, ask) == half
+
+
+@pytest.mark.parametrize("text, s", [("90m", 5400), ("2:00:00", 7200), ("1-12", 129_600), ("2d", 172_800), ("30:00", 1800)])
+def test_time_limits_as_people_and_sbatch_write_them(text, s):
+    assert time_limit(text) == s
+
+
+@pytest.mark.parametrize("text", ["120", "30s", "long", "", "-1h", "1:2:3:4"])
+def test_a_time_limit_that_may_mean_two_things_is_refused(text):
+    with pytest.raises(InputError, match="such as 90m, 12h, 2d or 2:00:00"):
+        time_limit(text)
 
 
 @pytest.mark.parametrize(
@@ -436,7 +450,10 @@ def bad(folder, name, text):
         (lambda f: bad(f, "scontrol_node.txt", "nonsense\n"), "scontrol_node.txt"),
         (lambda f: ["fits", "--folder", str(f), "--procs", "4", "--time", "5s"], "a minute or more"),
         (lambda f: ["fits", "--folder", str(f), "--procs", "4", "--time", "2h", "--partition", "x"], "the cluster has batch"),
-        (lambda f: ["fits", "--folder", str(f), "--procs", "99", "--time", "2h"], "can hold 99 CPUs"),
+        (
+            lambda f: ["fits", "--folder", str(f), "--procs", "99", "--time", "2h"],
+            "can hold `-n 99 -t 120`; its largest node has 4 CPUs, 8 GiB, 2 GPUs",
+        ),
     ],
 )
 def test_wrong_use_is_one_line(cluster, capsys, words, says):

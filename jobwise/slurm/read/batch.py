@@ -1,4 +1,4 @@
-"""Batch scripts: the options of their #SBATCH lines, and the line that another request would have."""
+"""Batch scripts: the options of their #SBATCH lines, and the lines that another request would have."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from jobwise.errors import InputError, plain
 from jobwise.site import Site
 from jobwise.slurm.read.requests import by_line, options
+from jobwise.workloads.durations import seconds_of
 from jobwise.workloads.fields import seconds
 
 MOST_LINES = 10_000
@@ -54,14 +55,30 @@ def read_batch(path: str) -> Batch:
     return Batch(shlex.join(words), asked, max(int(row[2]) * int(row[3]), 1), limit)
 
 
-def line_of(fields: Mapping[str, Any], site: Site) -> str:
-    """Return the #SBATCH line for the fields of another request; "" where one line does not say it."""
-    changed = set(fields)
-    if changed == {"partition"}:
-        return f"#SBATCH --partition={site.partition_names[int(site.queues[int(fields['partition'])][0])]}"
-    if changed == {"queue"}:
-        return f"#SBATCH --qos={site.qos_names[int(fields['queue'])]}"
-    if changed == {"walltime"}:
+def time_limit(text: str) -> float:
+    """Return the s of a time limit as people write it, or as sbatch takes it with colons or days: 90m, 2:00:00, 1-12. Raises
+    InputError; a bare number too, for to sbatch it is minutes."""
+    try:
+        limit = seconds(text) if ":" in text or "-" in text.strip("-") else seconds_of(text)
+    except ValueError:
+        limit = 0.0
+    if limit < 60 or text.strip().isdecimal():
+        raise InputError(f"--time {text[:20]!r}: a minute or more was expected, such as 90m, 12h, 2d or 2:00:00")
+    return limit
+
+
+def lines_of(fields: Mapping[str, Any], site: Site, ask: Any) -> list[str]:
+    """Return the #SBATCH lines for the fields of another request, of a job that asks for `ask` (a row of `Site.asks`): another
+    ask is for half of it."""
+    out = []
+    if "partition" in fields:
+        out.append(f"--partition={site.partition_names[int(site.queues[int(fields['partition'])][0])]}")
+    if "queue" in fields:
+        out.append(f"--qos={site.qos_names[int(fields['queue'])]}")
+    if "ask" in fields:
+        nodes, tasks = (-(-int(ask[k]) // 2) for k in ("nodes", "tasks"))
+        out += [*([f"--nodes={nodes}"] if ask["nodes"] > 1 else []), f"--ntasks={tasks}"]
+    if "walltime" in fields:
         minutes = int(fields["walltime"] // 60)
-        return f"#SBATCH --time={minutes // 60}:{minutes % 60:02d}:00"
-    return ""
+        out.append(f"--time={minutes // 60}:{minutes % 60:02d}:00")
+    return [f"#SBATCH {x}" for x in out]

@@ -3,12 +3,17 @@
 Modules: live/sinks/page/metrics.py, live/sinks/page/state.py.
 """
 
+import base64
+import contextlib
 import http.client
-import http.server
 import json
 import os
 import re
-import threading
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -21,109 +26,160 @@ from test_page import EVIL, Site
 
 from jobwise.cluster import pool
 from jobwise.live.sinks.page.openapi import document
+from jobwise.live.sinks.page.server import serving
 from jobwise.live.sinks.page.state import WAITS_S, waits_of
 from jobwise.workload import workload
 
 pytestmark = [pytest.mark.xdist_group("sites"), pytest.mark.usefixtures("few_predictions")]
 WIDGET = ROOT / "integrations" / "ondemand" / "_jobwise_starts.html.erb"
+PAGE = ROOT / "docs" / "systems" / "panels.md"
+APACHE = shutil.which("apache2", path=f"{os.environ['PATH']}:/usr/sbin")
 NONCE = "c2l4dGVlbiBieXRlcw"
 
 
-class OnDemand(http.server.BaseHTTPRequestHandler):
-    """Open OnDemand as far as the widget sees it: its policy for scripts, its tag for scripts, its proxy with the user's name."""
-
-    user = "u1"
-
-    def do_GET(self):  # noqa: N802
-        if parsed := re.fullmatch(r"/rnode/([^/]+)/(\d+)(/.*)", self.path):
-            c = http.client.HTTPConnection(parsed[1], int(parsed[2]), timeout=20)
-            c.request("GET", parsed[3], headers={"Host": f"{parsed[1]}:{parsed[2]}", "X-Forwarded-User": self.user})
-            answer = c.getresponse()
-            self._say(answer.status, answer.headers["Content-Type"], answer.read())
-            c.close()
-        else:
-            self._say(200, "text/html; charset=utf-8", self.server.page.encode())
-
-    def _say(self, status, kind, body):
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        policy = f"default-src 'self'; script-src 'self' 'nonce-{NONCE}'; style-src 'self' 'unsafe-inline'; img-src data:"
-        self.send_header("Content-Security-Policy", policy)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *words):
-        pass
+POLICY = f"default-src 'self'; script-src 'self' 'nonce-{NONCE}'; style-src 'self' 'unsafe-inline'; img-src data:"
+MODULES = "mpm_event authn_core authn_file authz_core authz_user auth_basic headers proxy proxy_http dir mime".split()
+LOOK = """body{font:15px sans-serif;margin:1em}td,th{padding:.3em .8em .3em 0;text-align:left;vertical-align:top}table{width:100%}
+.card{border:1px solid #ccc;padding:1em}.small{font-size:85%}.text-muted{color:#666}.pb-0{padding-bottom:0}.pt-0{padding-top:0}"""
 
 
-def rendered(port):
+def rendered():
     """The dashboard with the widget, as Rails would render it."""
     text = re.sub(r"<%#.*?%>", "", WIDGET.read_text(), flags=re.S)
     text = text.replace("<%= javascript_tag nonce: true do -%>", f'<script nonce="{NONCE}">').replace(
         "<%- end -%>", "</script>"
     )
+    text = re.sub(r'<%= ENV.fetch\("JOBWISE_PAGE", "(.*?)"\) %>', r"\1", text)
     assert "<%" not in text
-    text = text.replace("/rnode/jobs.example.org/8088", f"/rnode/127.0.0.1/{port}")
-    look = "body{font:15px sans-serif;margin:1em}td,th{padding:.3em .8em .3em 0;text-align:left}.card{border:1px solid #ccc;padding:1em}"
-    return f"<!doctype html><html lang='en'><title>Dashboard</title><link rel=icon href='data:,'><style>{look}</style>{text}</html>"
+    return f"<!doctype html><html lang='en'><title>Dashboard</title><link rel=icon href='data:,'><style>{LOOK}</style>{text}</html>"
 
 
-@pytest.fixture
-def dashboard(cluster, tmp_path):  # noqa: F811
-    """(the dashboard's address, the site): private, and the proxy says who asks."""
-    with Site(cluster, tmp_path / "state", private=True, header="X-Forwarded-User") as s:
+def directives(socket, users):
+    """The lines of the docs for OnDemand's web server, with Basic authentication in the place of its own."""
+    block = next(x for x in re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.S) if "custom_vhost_directives" in x)
+    text = "\n".join(re.findall(r"^  - '(.*)'$", block, re.M)).replace("/run/jobwise-shadow/page.sock", str(socket))
+    return text.replace("AuthType openid-connect", f'AuthType Basic\n  AuthName "portal"\n  AuthUserFile {users}')
+
+
+class Portal:
+    """A real Apache with a dashboard at / and the page of a site at /jobwise/, as the docs have it; `port`."""
+
+    def __init__(self, site, preserved):
+        self.folder, self.preserved = Path(tempfile.mkdtemp(prefix="jobwise-portal-")), preserved
+        self.socket = self.folder / "page.sock"
+        self.serving = serving(site.board, site.guards, f"unix:{self.socket}", ["127.0.0.1"])
+
+    def __enter__(self):
+        self.serving.__enter__()
+        self.folder.chmod(0o755)
+        if os.geteuid() == 0:
+            shutil.chown(self.socket, group="www-data")
+        (self.folder / "index.html").write_text(rendered())
+        names = ("u1", "u2", "nobody")
+        lines = [
+            subprocess.run(["openssl", "passwd", "-apr1", x], capture_output=True, text=True, check=True).stdout for x in names
+        ]
+        (self.folder / "users").write_text("".join(f"{n}:{x}" for n, x in zip(names, lines, strict=True)))
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            self.port = s.getsockname()[1]
+        loaded = [f"LoadModule {m}_module /usr/lib/apache2/modules/mod_{m}.so" for m in MODULES]
+        own = ["User www-data", "Group www-data"] if os.geteuid() == 0 else []
+        more = [
+            f"Listen 127.0.0.1:{self.port}",
+            f"PidFile {self.folder}/pid",
+            f"ErrorLog {self.folder}/errors",
+            "ServerName portal",
+        ]
+        more += [f"DocumentRoot {self.folder}", f'Header set Content-Security-Policy "{POLICY}"', f"ServerRoot {self.folder}"]
+        more += ["TypesConfig /etc/mime.types", f"ProxyPreserveHost {'On' if self.preserved else 'Off'}"]
+        text = [*loaded, *own, *more, directives(self.socket, self.folder / "users")]
+        (self.folder / "conf").write_text("\n".join(text) + "\n")
+        words = [APACHE, "-f", str(self.folder / "conf"), "-D", "FOREGROUND"]
+        self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(100):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+                return self
+            time.sleep(0.1)
+        pytest.fail((self.folder / "errors").read_text())
+
+    def __exit__(self, *why):
+        self.process.terminate()
+        self.process.wait(20)
+        self.serving.__exit__(*why)
+        shutil.rmtree(self.folder)
+
+    def ask(self, user, path, **headers):
+        """(status, what is answered) to a user."""
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        login = {"Authorization": "Basic " + base64.b64encode(f"{user}:{user}".encode()).decode()} if user else {}
+        c.request("GET", path, headers=login | {k.replace("_", "-"): v for k, v in headers.items()})
+        answer = c.getresponse()
+        out = answer.status, answer.read().decode()
+        c.close()
+        return out
+
+
+@pytest.fixture(params=[False, True], ids=["its-host", "preserved-host"])
+def portal(request, cluster, tmp_path):  # noqa: F811
+    if not APACHE:
+        pytest.skip("no Apache on this machine")
+    with Site(cluster, tmp_path / "state", private=True, header="X-Remote-User") as s:
         s.cycle()
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), OnDemand)
-        server.page = rendered(s.port)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/", s
-        server.shutdown()
-        server.server_close()
+        with Portal(s, request.param) as p:
+            p.site = s
+            yield p
 
 
 @pytest.mark.slurm
-@pytest.mark.parametrize("user, jobs", [("u1", 2), ("u2", 1), ("nobody", 0)])
-def test_the_widget_of_ondemand_shows_the_jobs_of_who_looks(dashboard, tmp_path, monkeypatch, user, jobs):
+def test_through_a_portal_a_user_sees_own_jobs_alone(portal):
+    """Whatever header a browser sends; without a login nothing, not even whether there is a page."""
+    own = {u: {x.job for x in portal.site.board.state.jobs if x.user == u} for u in ("u1", "u2", "nobody")}
+    for user, jobs in own.items():
+        for headers in ({}, {"X_Remote_User": "u1"}, {"Connection": "X-Remote-User"}):
+            status, text = portal.ask(user, "/jobwise/api/jobs", **headers)
+            assert status == 200 and {x["job"] for x in json.loads(text)["jobs"]} == jobs
+        assert portal.ask(user, "/jobwise/api/jobs", Connection="X-Remote-User")[0] in (200, 403)
+        assert json.loads(portal.ask(user, "/jobwise/api/jobs?user=u1")[1])["count"] == (len(jobs) if user == "u1" else 0)
+    assert portal.ask("", "/jobwise/api/jobs", X_Remote_User="u1")[0] == 401
+    assert portal.ask("u1", "/jobwise/")[0] == 200
+
+
+@pytest.mark.slurm
+@pytest.mark.parametrize("user, rows", [("u1", 4), ("u2", 1), ("nobody", 0)])
+def test_the_widget_of_ondemand_shows_the_jobs_of_who_looks(portal, tmp_path, user, rows):
+    """Two jobs of u1 wait, two may not start yet; each has a line of why below."""
     if not executable():
         missing("no Chromium on this machine")
-    url, site = dashboard
-    monkeypatch.setattr(OnDemand, "user", user)
-    b = Browser(tmp_path / "profile", 900, 420)
+    b = Browser(tmp_path / "profile", 700, 420)
     try:
-        b.open(url)
-        b.until("document.readyState === 'complete' && !document.querySelector('#jobwise-starts').innerText.includes('Asking')")
-        assert b.run("document.querySelectorAll('#jobwise-starts tbody tr').length") == jobs
-        text = b.run("document.querySelector('#jobwise-starts').innerText")
-        own = {str(x.job): x.user == user for x in site.board.state.jobs}
-        assert {id: id in text for id in own} == own
-        assert ("None of your jobs waits" in text) == (jobs == 0) and "No prediction" not in text
+        b.open(f"http://{user}:{user}@127.0.0.1:{portal.port}/jobwise/api/now")  # the browser logs in
+        b.until("document.readyState === 'complete'")
+        b.open(f"http://127.0.0.1:{portal.port}/")
+        b.until("document.readyState === 'complete' && !document.body.innerText.includes('Asking')")
+        assert b.run("document.querySelectorAll('.jobwise-starts tbody tr').length") == 2 * rows
+        text = b.run("document.querySelector('.jobwise-starts').innerText")
+        state = portal.site.board.state
+        own = {str(x.job): x.user == user for x in (*state.jobs, *state.cannot_start)}
+        assert {id: f"({id}" in text for id in own} == own
+        assert ("None of your jobs waits" in text) == (rows == 0) and "No prediction" not in text and "on seen" in text
         assert b.run("document.title") == "Dashboard" and (user != "u2" or EVIL in text)  # names are text
-        assert b.run("document.documentElement.scrollWidth") <= 900 and b.errors == []
+        assert b.run("document.documentElement.scrollWidth") <= 700 and b.errors == []
         picture = Path(os.environ.get("JOBWISE_PICTURES") or tmp_path) / "ondemand-widget.png"
         if user == "u1":
             b.picture(picture, 420)
             assert 2_000 < picture.stat().st_size < 200_000
+            portal.site.board.failed("squeue: timed out")  # what is old is shown as old
+            b.open(f"http://127.0.0.1:{portal.port}/?again")
+            b.until("document.body?.innerText.includes('Slurm does not answer: this is what was known')")
+            portal.site.board.state = None
+            b.open(f"http://127.0.0.1:{portal.port}/?more")
+            b.until("document.body?.innerText.includes('No prediction now: no cycle is over yet')")
+            portal.serving.__exit__(None, None, None)
+            b.open(f"http://127.0.0.1:{portal.port}/?gone")
+            b.until("document.body?.innerText.includes('the page of jobwise does not answer (status 503)')")
     finally:
         b.close()
-
-
-@pytest.mark.slurm
-def test_the_widget_says_why_it_shows_nothing(cluster, tmp_path):  # noqa: F811
-    """Before the first cycle; and where no page answers."""
-    if not executable():
-        missing("no Chromium on this machine")
-    with Site(cluster, tmp_path / "state", private=True, header="X-Forwarded-User") as s:
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), OnDemand)
-        server.page = rendered(s.port)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        b = Browser(tmp_path / "profile", 900, 420)
-        try:
-            b.open(f"http://127.0.0.1:{server.server_address[1]}/")
-            b.until("document.body.innerText.includes('No prediction now: ')")
-        finally:
-            b.close()
-            server.shutdown()
-            server.server_close()
 
 
 def test_the_panel_of_grafana_asks_for_what_the_api_has():

@@ -195,7 +195,7 @@ def _listed(s: State, user: str | None, viewer: str | None, job: int, limit: int
         return all(u in (None, x.user) for u in (user, viewer)) and job in (0, x.job)
 
     jobs = [x for x in s.jobs if shown(x)]
-    out: dict[str, Any] = {"cycle": s.cycle, "time": s.time, "count": len(jobs)}
+    out: dict[str, Any] = {"cluster": s.cluster, "cycle": s.cycle, "time": s.time, "answers": s.answers, "count": len(jobs)}
     out["jobs"] = [_row(x, viewer) for x in jobs[:limit]]
     out["cannot_start"] = [x.model_dump() for x in s.cannot_start if shown(x)][:limit]
     return json.dumps(out, ensure_ascii=False, allow_nan=False).encode(errors="replace")

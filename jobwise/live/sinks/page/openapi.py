@@ -24,7 +24,8 @@ def document() -> Fields:
         "stoppable": {"type": "boolean"},
     }
     now = {"allOf": [{"$ref": REF.format(model="State")}, _object(more)], "description": "without jobs and cannot_start"}
-    jobs = {"cycle": _of("integer"), "time": _of("number"), "count": _of("integer")}
+    jobs = {"cluster": _of("string"), "cycle": _of("integer"), "time": _of("number"), "answers": _of("boolean")}
+    jobs |= {"count": _of("integer")}
     offer = {"change": _of("string")} | {k: _of("number") for k in ("start", "end", "start_now", "end_now", "probability")}
     number = _parameter("job", "path", "integer", required=True)
     limit = _parameter("limit", "query", "integer")
