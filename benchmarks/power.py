@@ -61,9 +61,13 @@ def capped(w: Workload, share: float, steps: int, seed: int = 0, swing: float = 
     return powered(w, TABLE, cap=Stepwise(time_, values), predict=False)
 
 
+HEADS = ["place", "scheduler", "logs", "simulated hours", "hours above the cap", "within 1 % of it"]
+
+
 def hours(least: float) -> list[list[str]]:
     """Rows: place, policy, logs, simulated hours, hours above the cap, at the cap (above 99 % of it)."""
     rows = []
+    print(" | ".join(HEADS), flush=True)
     every = [("pool", p) for p in POLICIES] + [("nodes", p) for p in POLICIES] + [("site", p) for p in ("slurm", "fcfs+easy")]
     for place, policy in every:
         total = above = close = 0.0
@@ -78,7 +82,7 @@ def hours(least: float) -> list[list[str]]:
             close += float(np.diff(e.edge)[e.watts > 0.99 * e.power.cap.at(ORIGIN + e.edge[:-1])].sum()) / HOUR
             seed += 1
         rows.append([place, f"`{policy}`", str(seed), f"{total:,.0f}", f"{above:g}", f"{close / total:.0%}"])
-        print(*rows[-1], flush=True)
+        print(" | ".join(rows[-1]), flush=True)
     return rows
 
 
@@ -112,26 +116,25 @@ def main() -> int:
     """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hours", type=float, default=1e6)
+    parser.add_argument("--out", type=Path, help="the page; without it benchmarks/POWER.md")
     given = parser.parse_args()
     lines = [
         "# A cap on power",
         "",
-        made("python -m benchmarks.power"),
+        made("python -m benchmarks.power" + (f" --hours {given.hours:g}" if given.hours != 1e6 else "")),
         "",
         "Random logs of random power under caps at 75 % of the full power, without jobs that could never start then; every "
         "other one with a cap that changes 40 times. "
         "Hours above the cap are those by what jobs are assumed to draw and by what they do, which is the same here.",
         "",
-        *table(
-            ["place", "scheduler", "logs", "simulated hours", "hours above the cap", "within 1 % of it"], hours(given.hours)
-        ),
+        *table(HEADS, hours(given.hours)),
         "",
         "Seconds of a replay, the best of five, without a cap and under one at 90 % of the full power; in brackets how many "
         "times as long.",
         "",
         *table(["place", "scheduler", "jobs", "without", "a constant cap", "a cap of 40 steps"], speed()),
     ]
-    HERE.write_text("\n".join(lines) + "\n")
+    (given.out or HERE).write_text("\n".join(lines) + "\n")
     return 0
 
 

@@ -50,7 +50,7 @@ COMMANDS = {  # of what somebody has, of what they want to know: three; {} is th
     },
     LIVE: {
         "compare": "slurm advise; slurm site; slurm shadow -p jobwise",
-        "start": "slurm when --mine; slurm fits --batch job.sh; slurm when --mine --sooner",
+        "start": "slurm when --mine --sooner; slurm fits --batch job.sh; slurm fits --batch job.sh --partition all",
         "settings": "slurm advise --tune; slurm site; slurm shadow -p jobwise",
         "energy": "slurm site; trace sacct-command; policies",
         "learn": "slurm shadow -p jobwise; slurm site; slurm retrain --help",

@@ -341,8 +341,23 @@ def test_a_job_is_submitted_whatever_jobwise_says(cluster, tmp_path):
     done = asks(tmp_path, cluster, ["job.sh"], PATH="/usr/bin:/bin")
     assert done.stdout == "job.sh\0" and done.returncode == 3
     (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH -t 10\necho\n")
-    done = asks(tmp_path, cluster, ["job.sh"], JOBWISE_SECONDS="0.01")
+    done = asks(tmp_path, cluster, ["job.sh"], JOBWISE_SECONDS="0.01", JOBWISE_MINUTES="0")
     assert done.stdout == "job.sh\0" and done.returncode == 3 and "no answer within 0.01 s" in done.stderr
+
+
+@pytest.mark.cli
+def test_jobs_that_ask_for_the_same_are_asked_about_once(cluster, tmp_path):
+    """The second has another name, and no jobwise: it has the answer of the first, in the file of answers under its name. The
+    third asks for more."""
+    file = str(tmp_path / "answers")
+    words = ["-n", "2", "-t", "30", "--wrap", "true"]
+    first = asks(tmp_path, cluster, ["--job-name=align", *words], JOBWISE_ANSWERS=file)
+    second = asks(tmp_path, cluster, ["--job-name=sort", *words], JOBWISE_ANSWERS=file, PATH="/usr/bin:/bin")
+    assert "2 CPUs for 30 min in batch: starts " in first.stderr and second.stderr == first.stderr
+    lines = Path(file).read_text().splitlines()
+    assert {x.partition(": ")[0] for x in lines} == {"align", "sort"} and len(lines) == 2 * len(first.stderr.splitlines())
+    third = asks(tmp_path, cluster, ["--job-name=sort", "-n", "3", *words[2:]], PATH="/usr/bin:/bin")
+    assert "2 CPUs" not in third.stderr
 
 
 @pytest.mark.cli
