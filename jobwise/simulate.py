@@ -13,7 +13,6 @@ import numpy as np
 from jobwise.cluster import Cluster, idle_dtype
 from jobwise.decision import Policy
 from jobwise.errors import InputError, Unfinished, failed, raised_in
-from jobwise.jobs import DONE
 from jobwise.policies.names import resolve
 from jobwise.policies.scheduler import Scheduler
 from jobwise.record import Record
@@ -21,7 +20,6 @@ from jobwise.sim.simulation import Simulation
 from jobwise.sim.state import State, allocate
 from jobwise.workload import Workload
 
-ROUNDED_S = 0.5  # others may round times to whole s
 STEPS = 1000  # instants of choice between two looks at progress and Ctrl-C
 
 
@@ -201,39 +199,3 @@ def record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Sched
     counters = {k: one[k].item() for k in ("preemptions", "events", "lost", "trials", "shown")}
     idles = cluster.power.idle_times(s, e) if cluster.power else np.zeros(0, idle_dtype)
     return Record(jobs, s.truth[e]["runtime"][: len(jobs)].copy(), cluster, name, workload, **counters, idles=idles)
-
-
-def scheduled(w: Workload, start: np.ndarray, name: str) -> Record:
-    """Return the record of a schedule that somebody else made of a pool's jobs, without a pause.
-
-    Parameters
-    ----------
-    w : Workload
-        The jobs.
-    start : array [J], s
-        When each begins to run.
-    name : str
-        Whose schedule it is.
-
-    Raises
-    ------
-    InputError
-        A job is missing, starts before its submit or too late, or jobs hold more processors than there are.
-    """
-    submit, run, size = w.jobs["submit"], w.truth["runtime"], w.jobs["request"][:, 0]
-    if (missing := ~np.isfinite(start)).any():
-        raise InputError(f"{name}: {missing.sum():,} jobs do not start (the first: {np.argmax(missing) + 1})")
-    if (early := start < submit - ROUNDED_S).any():
-        j = int(np.argmax(early))
-        raise InputError(f"{name}: job {j + 1} starts at {start[j]:g} s, before its submit at {submit[j]:g} s")
-    if (late := start > submit.max(initial=0.0) + run.sum()).any():
-        j = int(np.argmax(late))
-        raise InputError(f"{name}: job {j + 1} starts at {start[j]:g} s, later than if all ran one after the other")
-    start = np.maximum(start, submit)
-    when, amount = np.concatenate([start + run, start]), np.concatenate([-size, size])
-    held = np.cumsum(amount[np.lexsort((amount, np.round(when)))])  # what ends in a second is free in it
-    if held.max(initial=0) > w.cluster.processors:
-        raise InputError(f"{name}: its jobs hold {held.max():,} of {w.cluster.processors:,} processors")
-    jobs = w.jobs.copy()
-    jobs["start"], jobs["end"], jobs["ran"], jobs["status"] = start, start + run, run, DONE
-    return Record(jobs, run.copy(), w.cluster, name, w, events=2 * len(w))

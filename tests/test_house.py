@@ -319,9 +319,9 @@ def test_functions_say_what_they_take_and_return():
 
 
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
-    "top": 2480,
-    "cli": 5425,
-    "compare": 2300,
+    "top": 2440,
+    "cli": 5435,
+    "compare": 2325,
     "compiled": 550,
     "forecast": 1100,
     "learn": 5110,
@@ -331,13 +331,13 @@ LINES = {  # most lines of a package; raised only by a commit whose message says
     "power": 790,
     "report": 1865,
     "sim": 10_770,
-    "slurm": 6_115,
+    "slurm": 6_130,
     "starts": 815,
     "streaming": 350,
     "systems": 1640,
     "telemetry": 1000,
     "workflows": 2315,
-    "workloads": 7060,
+    "workloads": 7095,
     "worlds": 7920,
 }
 

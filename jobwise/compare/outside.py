@@ -16,8 +16,8 @@ import numpy as np
 
 from jobwise.errors import InputError, in_a_line, plain
 from jobwise.record import Record
-from jobwise.simulate import scheduled
 from jobwise.workload import Workload
+from jobwise.workloads.later import scheduled
 from jobwise.workloads.swf import write_swf
 
 LIMIT_S = 1800.0  # of a program, on one log

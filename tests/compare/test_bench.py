@@ -21,8 +21,8 @@ from jobwise.errors import InputError
 from jobwise.policies.names import resolve
 from jobwise.report.bench import of_bench
 from jobwise.report.page import write_study
-from jobwise.simulate import scheduled
 from jobwise.workload import workload
+from jobwise.workloads.later import scheduled
 from jobwise.workloads.swf import write_swf
 
 FCFS = """import heapq, sys
