@@ -337,7 +337,7 @@ LINES = {  # most lines of a package; raised only by a commit whose message says
     "systems": 1640,
     "telemetry": 1000,
     "workflows": 2315,
-    "workloads": 7095,
+    "workloads": 7115,
     "worlds": 7920,
 }
 

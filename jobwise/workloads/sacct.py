@@ -292,7 +292,8 @@ def ran(a: Accounting) -> tuple[Accounting, np.ndarray, dict[str, int]]:
             dropped[reason] = int(bad.sum())
         return a.take(~bad) if bad.any() else a
 
-    a = without(a, a.matches(r"\.", "JobIDRaw", "JobID") | a.matches(r"\.", "JobID"), "job steps")
+    steps = a.matches(r"\.", "JobIDRaw", "JobID") | a.matches(r"\.", "JobID")
+    a = without(_with_energy_of(a, steps) if steps.any() and a.has(ENERGY) else a, steps, "job steps")
     live = a.matches("^(PENDING|RUNNING)$", "State") & (a.now is not None)
     start = times(a, "Start")
     never = np.isnan(start) & ~live
@@ -353,6 +354,23 @@ def energy(a: Accounting) -> np.ndarray:
     column = a.text(ENERGY)
     known = pc.match_substring_regex(column, r"^[1-9]\d{0,14}$")
     return pc.cast(pc.if_else(known, column, "-1"), pa.float64()).to_numpy(zero_copy_only=False)
+
+
+def _with_energy_of(a: Accounting, steps: np.ndarray) -> Accounting:
+    """The rows with the J of a job's steps [J] bool where its own row has none: those of `extern`, which lasts as long as the
+    job; else the larger one of `batch` and of all others together, for these are at the same time."""
+    joules, names = energy(a).copy(), a.text("JobIDRaw", "JobID").to_pylist()
+    of: dict[str, dict[str, float]] = {}
+    for j in np.flatnonzero(steps & (joules > 0)).tolist():
+        job, _, step = names[j].partition(".")
+        own = of.setdefault(job, {})
+        kind = step if step in ("extern", "batch") else "steps"
+        own[kind] = own.get(kind, 0.0) + joules[j]
+    for j in np.flatnonzero(~steps & (joules <= 0)).tolist():
+        own = of.get(names[j], {})
+        joules[j] = own.get("extern") or max(own.values(), default=-1.0)
+    text = pa.array([f"{x:.0f}" if x > 0 else "" for x in joules.tolist()], pa.string())
+    return replace(a, columns={**a.columns, ENERGY: text})
 
 
 def numbers_of(a: Accounting) -> np.ndarray:

@@ -96,3 +96,25 @@ def test_energy_that_slurm_counted_is_measured():
     x = powered(w, PowerTable(core=20), predict=False)
     assert sorted(x.columns["adds"].tolist()) == [80.0, 80.0, 80.0, 100.0] and x.columns["measured"].sum() == 1
     assert "energy" not in from_text(SACCT.replace("|60000", "|"), "jobs.sacct").columns
+
+
+def test_energy_of_steps_where_a_job_has_none_of_its_own():
+    """Job 1: its own; 2: of extern, which has all; 3: the steps together are more than batch; 4: nothing is known."""
+    head = "JobID|User|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|ConsumedEnergyRaw"
+    joules = {
+        "1": 500,
+        "1.batch": 90,
+        "2": "",
+        "2.batch": 70,
+        "2.0": 60,
+        "2.extern": 80,
+        "3": 0,
+        "3.batch": 50,
+        "3.0": 40,
+        "3.1": 45,
+    }
+    joules |= {"4": "", "4.batch": 0}
+    t = "2026-01-01T00:00:00"
+    rows = [f"{id}|a|COMPLETED|{t}|{t}|{t}|2026-01-01T00:10:00|600|20|1|2|{x}" for id, x in joules.items()]
+    w = from_text("\n".join([head, *rows]) + "\n", "sacct.txt")
+    assert w.columns["energy"].tolist() == [500, 80, 85, -1] and w.dropped["job steps"] == 8
