@@ -53,7 +53,7 @@ def test_lines_for_slurm_keep_the_cap():
     lines = cap_lines(powered(w, TABLE, cap=read_cap("1.4kW")))
     assert lines[0] == "slurm.conf, any version: Licenses=watts:400"
     assert lines[1] == "job_submit.lua (integrations/slurm): local CORE, GPU, NODE = 4, 100, 0"
-    assert "mode: MODE_3" in lines[2] and "count: 400" in lines[2]
+    assert "resource: watts, mode: MODE_2" in lines[2] and "count: 400" in lines[2]
     assert len(cap_lines(powered(small(version=241100), TABLE, cap=read_cap("1.4kW")))) == 2
     over_time = Stepwise(1e9 + np.array([0.0, 3600.0, 7200.0]), np.array([1300.0, 1400.0, 1350.0]))
     held = cap_lines(powered(replace(w, origin=1e9), TABLE, cap=over_time))

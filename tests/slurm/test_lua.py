@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -65,8 +66,41 @@ def test_a_cap_is_kept_by_a_real_slurm():
         assert until(lambda one=one: queue() == one), queue()
 
 
+def test_a_hierarchical_resource_keeps_the_cap_from_25_11_on():
+    """Four cores, a cap of two in use: a job on two nodes runs, the next waits, by the line that is printed."""
+    program = shutil.which("slurmctld", path=f"{os.environ['PATH']}:/usr/sbin")
+    said = subprocess.run([program, "-V"], capture_output=True, text=True, check=True).stdout if program else "none 0.0"
+    if tuple(map(int, said.split()[-1].split(".")[:2])) < (25, 11):
+        pytest.skip("a Slurm of 25.11 or later is not the one on PATH")
+    w = generated(jobs=50, nodes=10, cpus=8, load=0.9, seed=5, version=251100)
+    cap = Stepwise(np.array([-np.inf]), np.array([10 * 50 + 2 * CORE]))
+    lines = cap_lines(powered(w, PowerTable(idle=50, core=CORE), cap=cap))
+    resource = lines[-1].partition(": ")[2]
+    resource = re.sub(r'nodes: \["[^"]*"\]', 'nodes: ["node[01-02]"]', resource)  # of this small Slurm
+    script = re.sub(
+        r"local CORE, GPU, NODE = [\d, ]+", lines[1].partition(": ")[2] + " ", (SCRIPTS / "job_submit.lua").read_text()
+    )
+    with real_slurm(2, 2, ["JobSubmitPlugins=lua"], {"job_submit.lua": script, "resources.yaml": resource + "\n"}) as folder:
+        env = os.environ | {"SLURM_CONF": str(folder / "slurm.conf")}
+
+        def slurm(*words):
+            return subprocess.run(words, capture_output=True, text=True, timeout=30, check=True, env=env).stdout
+
+        def states():
+            return slurm("squeue", "-h", "-S", "i", "-o", "%T").split()
+
+        slurm("sbatch", "-N", "2", "-n", "2", "-t", "9", "-o", "/dev/null", "--wrap", "sleep 300")
+        assert until(lambda: states() == ["RUNNING"]), states()
+        slurm("sbatch", "-n", "1", "-t", "9", "-o", "/dev/null", "--wrap", "sleep 300")
+        time.sleep(5)
+        assert states() == ["RUNNING", "PENDING"]
+        assert "Total=20 Used=20" in slurm("scontrol", "show", "lic")
+
+
 def test_sbatch_says_when_a_job_would_start(tmp_path):
     """The filter asks jobwise, prints its answer, and submits; without jobwise it submits too."""
+    if os.environ.get("SLURM_ROOT"):
+        pytest.skip("this Slurm lives in a system of its own, without jobwise")
     site = write_site(tmp_path / "site")
     last = max(int(x.split("|")[10]) for x in (site / "sacct.txt").read_text().splitlines()[1:])
     (site / "squeue.json").write_text('{"jobs": []}')

@@ -29,9 +29,8 @@ def cap_lines(w: Workload) -> list[str]:
         out += _reservations(room.time, room.value, most)
     if w.cluster.known_site.settings["version"][0] >= 251100 or not w.cluster.known_site.settings["version"][0]:
         names = names if len(names) < 80 else f"{w.cluster.known_site.names[0]}, … (all nodes)"
-        out.append(
-            f'resources.yaml, 25.11 on: - {{resource: power, mode: MODE_3, layers: [{{nodes: ["{names}"], count: {most}}}]}}'
-        )
+        layer = f'{{nodes: ["{names}"], count: {most}}}'  # mode 3 with one layer holds nothing back (26.05.5)
+        out.append(f"resources.yaml, 25.11 on, instead of Licenses: - {{resource: watts, mode: MODE_2, layers: [{layer}]}}")
     return out
 
 
