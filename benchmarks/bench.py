@@ -51,8 +51,17 @@ def main() -> None:
     (WORK / "outside.toml").write_text("\n".join(tables))
     if code := run(["bench", "--out", str(asked.out), "--outside", str(WORK / "outside.toml"), *more]):
         sys.exit(code)
+    shown = [Path(x).name if "/" in x else x for x in more]
     page = (asked.out / "report.md").read_text().splitlines()[1:]
-    text = ["# The benchmark", "", made("python -m benchmarks.bench"), "", "[How to enter](../docs/bench.md)", *page, ""]
+    text = [
+        "# The benchmark",
+        "",
+        made(" ".join(["python -m benchmarks.bench", *shown])),
+        "",
+        "[How to enter](../docs/bench.md)",
+        *page,
+        "",
+    ]
     text += ["## Not entered", "", *(f"- {x}" for x in absent), ""] if absent else []
     (HERE.parent / "BENCH.md").write_text("\n".join(text))
 

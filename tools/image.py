@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -38,10 +39,9 @@ def run(*words: object) -> str:
 
 
 def base(folder: Path) -> None:
-    """Make an image of a small Debian with Python, once."""
+    """Make an image of a small Debian with Python, once, in an empty folder."""
     if BASE in run("buildah", "images", "--format", "{{.Name}}").split():
         return
-    shutil.rmtree(folder, ignore_errors=True)
     print("image: a Debian with Python, by debootstrap", file=sys.stderr)
     run("debootstrap", "--variant=minbase", "--include=python3,python3-venv", SUITE, folder, MIRROR)
     for name in ("var/cache/apt", "var/lib/apt/lists"):
@@ -50,7 +50,6 @@ def base(folder: Path) -> None:
     run("buildah", "copy", "--quiet", box, folder, "/")
     run("buildah", "commit", "--quiet", box, BASE)
     run("buildah", "rm", box)
-    shutil.rmtree(folder)
 
 
 def main() -> None:
@@ -60,13 +59,15 @@ def main() -> None:
     parser.add_argument("--extras", default="", help="[learn]: with PyTorch")
     asked = parser.parse_args()
     asked.out.parent.mkdir(parents=True, exist_ok=True)
-    base(asked.out.parent / "debian")
+    with tempfile.TemporaryDirectory(prefix="jobwise-debian-") as folder:
+        base(Path(folder))
     print("image: the Containerfile, by buildah; kernels are compiled", file=sys.stderr)
     lent = [x for path in LENT if Path(path).exists() for x in ("--volume", f"{path}:{path}:ro")]
     arguments = ["--build-arg", f"BASE={BASE}", "--build-arg", f"EXTRAS={asked.extras}"]
     run("buildah", "build", "--network", "host", *lent, *arguments, "--tag", IMAGE, ROOT)
-    asked.out.unlink(missing_ok=True)
-    run("buildah", "push", "--quiet", IMAGE, f"oci-archive:{asked.out}:jobwise")
+    fresh = asked.out.with_name(f"{asked.out.name}.{os.getpid()}")
+    run("buildah", "push", "--quiet", IMAGE, f"oci-archive:{fresh}:jobwise")
+    os.replace(fresh, asked.out)
     box = run("buildah", "from", f"oci-archive:{asked.out}")
     version = run("buildah", "run", box, "--", "jobwise", "--version")
     run("buildah", "run", box, "--", *LOG.split())

@@ -5,6 +5,10 @@
 local ASK = "timeout 20 jobwise slurm fits"
 local KNOWN = { time = "--time", partition = "--partition", account = "--account", nodes = "--nodes" }
 
+local OTHERS = { "mem", "mem-per-cpu", "gpus", "gpus-per-task", "qos", "constraint", "exclusive", "ntasks-per-node", "array",
+  "dependency", "licenses", "nodelist" }
+local NOTHING = { [""] = true, ["0"] = true, ["unset"] = true, ["no"] = true, ["none"] = true, ["-1"] = true, ["-2"] = true }
+
 local function plain(text) -- what a shell takes as one word
   return text and text:match("^[%w%.:_,/-]+$")
 end
@@ -43,13 +47,24 @@ function slurm_cli_pre_submit(options, offset)
       words[#words + 1] = option .. " " .. value
     end
   end
+  local gpus = (options["gpus-per-node"] or options["gres"] or ""):match("gpu:?%a*:?(%d+)$") or (options["gpus-per-node"] or ""):match("^%d+$")
+  if gpus then
+    words[#words + 1] = "--gpus-per-node " .. gpus
+  end
+  local without = {}
+  for _, name in ipairs(OTHERS) do
+    local value = options[name]
+    if value and not NOTHING[value] then
+      without[#without + 1] = "--" .. name
+    end
+  end
   words[#words + 1] = os.getenv("JOBWISE_FITS") or ""
   local answer = io.popen(table.concat(words, " ") .. " 2>/dev/null")
   if answer then
     local line = answer:read()
     answer:close()
     if line then
-      io.stderr:write(line, "\n")
+      io.stderr:write(line, #without > 0 and " (asked without " .. table.concat(without, ", ") .. ")" or "", "\n")
     end
   end
   return slurm.SUCCESS

@@ -14,7 +14,7 @@ from jobwise.cli.tables import json_text, say, show
 from jobwise.compare.bench import ENTRIES, JOBS, LEAST, LOGS, REPLICAS, Entrant, LaterMonths, Policied, Standings, score, task
 from jobwise.compare.outside import read_outside
 from jobwise.errors import InputError
-from jobwise.files import check_writable, write_whole
+from jobwise.files import check_writable, lock, write_whole
 from jobwise.policies.names import resolve
 from jobwise.report.bench import of_bench
 from jobwise.report.page import write_study
@@ -38,7 +38,7 @@ def bench(
         typer.Option("--log", help=f"Other logs than the fixed ones ({', '.join(LOGS)}).", autocompletion=logs_like),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", min=LEAST, help="Later jobs of each log, at most.")] = JOBS,
-    seed: Annotated[int, typer.Option("--seed", help="Of the replicas.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**31 - 1, help="Of the replicas.")] = 0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Score all entries anew.")] = False,
     output: Output = Output(),
 ) -> None:
@@ -59,6 +59,7 @@ def bench(
     if len(set(labels)) < len(labels):
         raise InputError(f"{next(x for x in labels if labels.count(x) > 1)} is entered twice")
     folder = _folder(out)
+    held = lock(folder / ".lock", f"{out}: another benchmark is run there")
     tasks: list[LaterMonths] = []
     for name in log or LOGS:
         w = open_log(name, None)
@@ -75,10 +76,16 @@ def bench(
             if bar:
                 bar(done, total)
 
-        s = Standings(entries, tasks, [[score(x, t, step, fresh) for t in tasks] for x in entries])
+        first, *others = entries
+        scores = [[score(first, t, step, fresh) for t in tasks]]
+        if failed := next((x.error for x in scores[0] if x.error), ""):
+            raise InputError(f"the reference, {first.name}, has no score: {failed}")
+        scores += [[score(x, t, step, fresh) for t in tasks] for x in others]
+    s = Standings(entries, tasks, scores)
     result = of_bench(s)
     write_study("jobwise bench", result.sections(None), folder)
     write_whole(folder / "results.json", json_text(result.to_dict()) + "\n")
+    held.close()
     show(result, output.as_json)
     if not output.as_json:
         say(f"written: {folder / 'report.html'}, report.md, results.json")

@@ -85,17 +85,19 @@ class Policied:
 @cache
 def program() -> str:
     """Return a sum of this program's files."""
-    return sums(Path(__file__).parent.parent.rglob("*.py"))
+    return sums(p for p in Path(__file__).parent.parent.rglob("*") if "__pycache__" not in p.parts and p.is_file())
 
 
 class LaterMonths(NamedTuple):
-    """The later months of a log: [R] replicas as workloads and as files, and the blocks of time that they are judged in."""
+    """The later months of a log: [R] replicas as workloads and as files, the blocks of time that they are judged
+    in; `sums` of the files."""
 
     name: str
     logs: list[Workload]
     files: list[Path]
     blocks: int
     source: str
+    sums: list[str]
 
 
 class Performance(NamedTuple):
@@ -128,7 +130,7 @@ def task(name: str, w: Workload, folder: Path, jobs: int = JOBS, seed: int = 0, 
         files.append(file)
         logs.append(replace(read_swf(file), name=name, past=later.past))
     blocks = max(len(windows.begins(0, len(later), windows.size_for(len(later)))) // 2, 1)
-    return LaterMonths(name, logs, files, blocks, source)
+    return LaterMonths(name, logs, files, blocks, source, [hashlib.sha256(f.read_bytes()).hexdigest() for f in files])
 
 
 def score(
@@ -136,8 +138,8 @@ def score(
 ) -> Performance:
     """Let an entry schedule a task; what goes wrong is the score's `error`. `fresh`: also where there is a score."""
     kept = t.files[0].with_name(f"{_label(entry)}.json")
-    key = {"entry": entry.key, "log": [hashlib.sha256(f.read_bytes()).hexdigest() for f in t.files]}
-    if not fresh and kept.is_file() and (known := _read(kept)) and known["key"] == key:
+    key = {"entry": entry.key, "log": t.sums}
+    if not fresh and kept.is_file() and (known := _read(kept)) and known.get("key") == key:
         progress(len(t.logs) + 1)
         return Performance(known["numbers"], np.array(known["slow"]), known["moved"], known["flattered"])
     records = list[Record]()
@@ -208,7 +210,8 @@ class Standings:
         fixed = [e for e in done if e < self.fixed]
         sure = dict(zip(fixed, claims([effects[e] for e in fixed]), strict=True))
         sure |= {e: claims([*(effects[k] for k in fixed), effects[e]])[-1] for e in done if e >= self.fixed}
-        queues = max(s[t].numbers["bounded_slowdown"] for s in self.scores if not s[t].error) >= IDLE
+        slow = [x[t].numbers["bounded_slowdown"] for x in self.scores[: self.fixed] if not x[t].error]
+        queues = max(slow, default=0.0) >= IDLE
         words = {e: verdict_of(effects[e], sure[e])[0] if queues else FEW for e in done}
         return ["reference", *(words.get(e, "") for e in range(1, len(self.entries)))]
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import signal
 import subprocess
 import tempfile
 import tomllib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +23,7 @@ from jobwise.workload import Workload
 from jobwise.workloads.later import scheduled
 from jobwise.workloads.swf import write_swf
 
-LIMIT_S = 1800.0  # of a program, on one log
+LIMIT_S, MOST_S = 1800.0, 1e6  # of a program, on one log; what may be asked for
 KEYS = {"command", "source", "limit_s"}
 WORDS = ("{log}", "{processors}", "{out}")
 
@@ -44,7 +47,7 @@ class Outside:
         return " ".join([*self.command, sums([Path(x) for x in self.command])])
 
     def record(self, w: Workload) -> Record:
-        """Let it schedule the jobs of a log, in a folder that has nothing else. Raises InputError where it fails, or no machine
+        """Let it schedule the jobs of a log, which lies in a folder of its own. Raises InputError where it fails, or no machine
         could do what it writes."""
         with tempfile.TemporaryDirectory(prefix="jobwise-") as name:
             log, out = Path(name) / "log.swf", Path(name) / "starts"
@@ -57,20 +60,30 @@ class Outside:
 
     def _run(self, command: list[str]) -> None:
         """Run the program. Raises InputError where it fails."""
+        piped: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=self.limit_s, errors="replace", check=False)
+            job = subprocess.Popen(command, text=True, errors="replace", start_new_session=True, **piped)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{self.name}: {command[0]}: {getattr(error, 'strerror', None) or error}") from None
+        try:
+            said, _ = job.communicate(timeout=self.limit_s)
         except subprocess.TimeoutExpired:
             raise InputError(f"{self.name}: took longer than {self.limit_s:,.0f} s") from None
-        except OSError as error:
-            raise InputError(f"{self.name}: {command[0]}: {error.strerror or error}") from None
-        if done.returncode:
-            lines = (done.stderr or done.stdout).strip().splitlines()
-            raise InputError(f"{self.name}: {plain(lines[-1])[:200] if lines else f'exit code {done.returncode}'}")
+        finally:  # whatever it began
+            with suppress(ProcessLookupError):
+                os.killpg(job.pid, signal.SIGKILL)
+            job.wait()
+        if job.returncode:
+            lines = said.strip().splitlines()
+            raise InputError(f"{self.name}: {plain(lines[-1])[:200] if lines else f'exit code {job.returncode}'}")
 
 
 def sums(paths: Iterable[Path]) -> str:
-    """Return a sum of files, and of the Python files beside those that are Python: what a program may be made of."""
+    """Return a sum of files, of the Python files beside those that are Python, and of those in folders: what a program may be
+    made of."""
+    paths = [*paths]
     every = {p.resolve() for p in paths if p.is_file()}
+    every |= {q.resolve() for p in paths if p.is_dir() for q in p.rglob("*.py")}
     every |= {q.resolve() for p in every if p.suffix == ".py" for q in p.parent.glob("*.py")}
     whole = hashlib.sha256()
     for p in sorted(every):
@@ -83,7 +96,7 @@ def starts(text: str, count: int) -> np.ndarray:
     start = np.full(count, np.nan)
     for line in text.splitlines():
         job, _, when = line.replace(",", " ").strip().partition(" ")
-        if job.isascii() and job.isdecimal() and 1 <= int(job) <= count:
+        if len(job) < 12 and job.isascii() and job.isdecimal() and 1 <= int(job) <= count:
             try:
                 start[int(job) - 1] = float(when)
             except ValueError:
@@ -113,8 +126,8 @@ def _program(name: str, table: Any, path: Path) -> Outside:
         raise InputError(f"{where}: command is a list of words")
     if missing := [x for x in ("{log}", "{out}") if x not in command]:
         raise InputError(f"{where}: {' and '.join(missing)} is not among the words of its command")
-    if not isinstance(limit, int | float) or not limit > 0:
-        raise InputError(f"{where}: limit_s is a number of seconds")
+    if not isinstance(limit, int | float) or isinstance(limit, bool) or not 0 < limit <= MOST_S:
+        raise InputError(f"{where}: limit_s is a number of seconds, up to {MOST_S:,.0f}")
     beside = path.resolve().parent  # files of the command lie beside this one
     words = [str(beside / x) if x.startswith("./") or (x.endswith(".py") and (beside / x).is_file()) else x for x in command]
     return Outside(" ".join(plain(name).split())[:60], tuple(words), str(table.get("source", "")), float(limit))

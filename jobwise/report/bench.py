@@ -28,11 +28,11 @@ def of_bench(s: Standings) -> Result:
     jobs = sum(len(t.logs[0]) for t in s.tasks)
     count = sum(bool(s.ran(e)) for e in range(len(s.entries)))
     those = f"Of {count} entries on {several(len(s.tasks), 'log')} ({jobs:,} later jobs)"
-    sure = [s.entries[e].name for e in able if s.overall(e).high < 0]
-    better = (
-        f"{', '.join(sure)}: better than {first} over all logs" if sure else f"none is surely better than {first} over all logs"
-    )
-    answer = f"{those}, {better}. {s.entries[best].name} has the lowest change of bounded slowdown: {_change(s, best)}."
+    words = {e: [s.verdicts(t)[e] for t in s.ran(e)] for e in able}
+    good = [f"{s.entries[e].name} ({words[e].count(BETTER)})" for e in able if BETTER in words[e] and WORSE not in words[e]]
+    on = f"better than {first} on a log, and worse on none: {', '.join(good) or 'nobody'}"
+    lowest = f"{s.entries[best].name} has the lowest change of bounded slowdown over all: {_change(s, best)}"
+    answer = f"{those}, {on}. {lowest if best and s.overall(best).change < 0 else f'None has a lower one than {first}'}."
     notes = [
         f"later months: behind {SHARE:.0%} of the jobs; jobs end at their request; times are whole s; all get the same files",
         f"change: of bounded slowdown against {first} in a typical block of time; over logs by random effects",

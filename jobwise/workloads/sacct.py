@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -361,13 +362,14 @@ def _with_energy_of(a: Accounting, steps: np.ndarray) -> Accounting:
     job; else the larger one of `batch` and of all others together, for these are at the same time."""
     joules, names = energy(a).copy(), a.text("JobIDRaw", "JobID").to_pylist()
     of: dict[str, dict[str, float]] = {}
+    rows = Counter(names[j] for j in np.flatnonzero(~steps).tolist())  # a job that was requeued has several: whose is a step?
     for j in np.flatnonzero(steps & (joules > 0)).tolist():
         job, _, step = names[j].partition(".")
         own = of.setdefault(job, {})
         kind = step if step in ("extern", "batch") else "steps"
         own[kind] = own.get(kind, 0.0) + joules[j]
     for j in np.flatnonzero(~steps & (joules <= 0)).tolist():
-        own = of.get(names[j], {})
+        own = of.get(names[j], {}) if rows[names[j]] == 1 else {}
         joules[j] = own.get("extern") or max(own.values(), default=-1.0)
     text = pa.array([f"{x:.0f}" if x > 0 else "" for x in joules.tolist()], pa.string())
     return replace(a, columns={**a.columns, ENERGY: text})

@@ -1,6 +1,6 @@
 """A running cluster, read from the outputs of Slurm's commands: predicted starts, both dialects, bad input; recorded sites.
 
-Modules: cli/slurm_fits.py, cli/slurm_when.py, live/alternatives.py, live/sources.py, live/standing.py, live/starts.py,
+Modules: cli/asks.py, cli/slurm_fits.py, cli/slurm_when.py, live/alternatives.py, live/sources.py, live/standing.py, live/starts.py,
 sim/site/slurm_stand.py, slurm/read/batch.py.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT, SHARED, programs
+from conftest import SHARED, programs
 from cycles import Shadowing
 
 from jobwise.cli import run
@@ -24,7 +24,7 @@ from jobwise.live.standing import SitePlayer
 from jobwise.live.starts import in_words, predict
 from jobwise.policies.names import resolve
 from jobwise.slurm.client import Slurm
-from jobwise.slurm.read.batch import lines_of, time_limit
+from jobwise.slurm.read.batch import lines_of, read_batch, time_limit
 from jobwise.slurm.read.jobs import NEW
 from jobwise.slurm.read.recording import read as read_recording
 from jobwise.starts import futures
@@ -270,7 +270,7 @@ def test_a_script_is_asked_about_and_the_changed_line_printed(cluster, tmp_path,
     assert run(words) == 0 and "4 CPUs for 12.0 h in batch: starts in" in capsys.readouterr().out
 
 
-ASKS = ROOT / "docs" / "launch" / "sbatch-asks"
+ASKS = [sys.executable, "-m", "jobwise.cli.asks"]
 NEXTFLOW = """#!/bin/bash
 #SBATCH -J nf-work
 #SBATCH -o .command.log
@@ -316,7 +316,7 @@ def asks(folder, cluster, words, **more):
         | {"PATH": paths, "SBATCH": str(folder / "sbatch"), "JOBWISE_FITS": f"--folder {cluster}", "JOBWISE_SECONDS": "60"}
         | more
     )
-    return subprocess.run([str(ASKS), *words], capture_output=True, text=True, env=variables, cwd=folder, check=False)
+    return subprocess.run([*ASKS, *words], capture_output=True, text=True, env=variables, cwd=folder, check=False)
 
 
 @pytest.mark.cli
@@ -338,8 +338,10 @@ def test_a_job_is_submitted_whatever_jobwise_says(cluster, tmp_path):
     (tmp_path / "job.sh").write_text("#!/bin/sh\necho no limit\n")
     done = asks(tmp_path, cluster, ["job.sh"])
     assert "names no time limit" in done.stderr and done.stdout == "job.sh\0" and done.returncode == 3
-    done = asks(tmp_path, cluster, ["job.sh"], PATH="/usr/bin:/bin")
-    assert done.stdout == "job.sh\0" and done.returncode == 3
+    done = asks(tmp_path, cluster, ["job.sh"], JOBWISE_FITS="--nonsense")
+    assert "nonsense" in done.stderr and done.stdout == "job.sh\0" and done.returncode == 3
+    done = asks(tmp_path, cluster, ["job.sh"], SBATCH=str(tmp_path / "none"))
+    assert "none: No such file" in done.stderr and done.returncode == 1
     (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH -t 10\necho\n")
     done = asks(tmp_path, cluster, ["job.sh"], JOBWISE_SECONDS="0.01", JOBWISE_MINUTES="0")
     assert done.stdout == "job.sh\0" and done.returncode == 3 and "no answer within 0.01 s" in done.stderr
@@ -347,17 +349,30 @@ def test_a_job_is_submitted_whatever_jobwise_says(cluster, tmp_path):
 
 @pytest.mark.cli
 def test_jobs_that_ask_for_the_same_are_asked_about_once(cluster, tmp_path):
-    """The second has another name, and no jobwise: it has the answer of the first, in the file of answers under its name. The
-    third asks for more."""
-    file = str(tmp_path / "answers")
-    words = ["-n", "2", "-t", "30", "--wrap", "true"]
-    first = asks(tmp_path, cluster, ["--job-name=align", *words], JOBWISE_ANSWERS=file)
-    second = asks(tmp_path, cluster, ["--job-name=sort", *words], JOBWISE_ANSWERS=file, PATH="/usr/bin:/bin")
+    """The second has another name and other files: it has the answer of the first, in the file of answers under its name. The
+    third asks for more, on a line with its name."""
+    file, nobody = str(tmp_path / "answers"), {"JOBWISE_SECONDS": "0.01"}  # who is asked then does not answer
+    words = ["-n", "2", "-t", "30", "--wrap", "sleep 300"]
+    evil = "align|;1e touch taken;#"
+    first = asks(tmp_path, cluster, ["-J", evil, *words], JOBWISE_ANSWERS=file)
+    second = asks(tmp_path, cluster, ["--job-name=sort", "-o", "x/%j.log", *words], JOBWISE_ANSWERS=file, **nobody)
     assert "2 CPUs for 30 min in batch: starts " in first.stderr and second.stderr == first.stderr
     lines = Path(file).read_text().splitlines()
-    assert {x.partition(": ")[0] for x in lines} == {"align", "sort"} and len(lines) == 2 * len(first.stderr.splitlines())
-    third = asks(tmp_path, cluster, ["--job-name=sort", "-n", "3", *words[2:]], PATH="/usr/bin:/bin")
-    assert "2 CPUs" not in third.stderr
+    count = len(first.stderr.splitlines())
+    assert [x.rpartition(": 2 CPUs")[0] for x in lines if "2 CPUs" in x] == [evil, "sort"] and len(lines) == 2 * count
+    assert not (tmp_path / "taken").exists()
+    (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH --job-name=b -n 2 --time=1:00:00\ntrue\n")
+    (tmp_path / "data.txt").write_text("#SBATCH -n 9\n")
+    third = asks(tmp_path, cluster, ["-c", "2", "job.sh", "data.txt"])
+    assert "4 CPUs for 60 min in batch: starts " in third.stderr
+    assert "no answer" in asks(tmp_path, cluster, ["-c", "1", "job.sh", "data.txt"], **nobody).stderr
+
+
+@pytest.mark.parametrize("limit", ["UNLIMITED", "0", "9999999999999"])
+def test_a_limit_that_is_none_is_said(tmp_path, limit):
+    (tmp_path / "job.sh").write_text(f"#!/bin/sh\n#SBATCH --time={limit}\n")
+    with pytest.raises(InputError, match="a time limit of .* cannot be predicted"):
+        read_batch(str(tmp_path / "job.sh"))
 
 
 @pytest.mark.cli
@@ -369,7 +384,7 @@ def test_snakemake_asks_before_it_submits(cluster, tmp_path):
     )
     (tmp_path / "run").write_text('#!/bin/sh\nfor x in "$@"; do [ -f "$x" ] && sh "$x" >&2; done; echo 77\n')
     (tmp_path / "run").chmod(0o755)
-    submit = f"{ASKS} --cpus-per-task={{threads}} --time={{resources.runtime}} --partition=batch"
+    submit = f"{' '.join(ASKS)} --cpus-per-task={{threads}} --time={{resources.runtime}} --partition=batch"
     words = ["snakemake", "-j1", "--executor", "cluster-generic", "--cluster-generic-submit-cmd", submit]
     paths = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     variables = os.environ | {

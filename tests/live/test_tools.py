@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, real_slurm
+from conftest import real_slurm
 from test_live import cluster  # noqa: F401
 
 TOOLS = ["snakemake==9.27.1", "snakemake-executor-plugin-slurm", "parsl"]
@@ -60,7 +60,7 @@ def asking(cluster, tools, tmp_path):  # noqa: F811
     own.mkdir()
     answers = tmp_path / "answers"
     # Parsl and Snakemake hide what sbatch says: it is kept beside
-    (own / "sbatch").write_text(f'#!/bin/sh\nexec {ROOT}/docs/launch/sbatch-asks "$@" 2>>{answers}\n')
+    (own / "sbatch").write_text(f'#!/bin/sh\nexec {sys.executable} -m jobwise.cli.asks "$@" 2>>{answers}\n')
     (own / "sbatch").chmod(0o755)
     with real_slurm(2, 4) as folder:
         # Snakemake's executor takes SLURM_CONF out of the job

@@ -113,8 +113,11 @@ def test_energy_of_steps_where_a_job_has_none_of_its_own():
         "3.0": 40,
         "3.1": 45,
     }
-    joules |= {"4": "", "4.batch": 0}
+    joules |= {"4": "", "4.batch": 0}  # of a job with two runs it is not known whose a step is
     t = "2026-01-01T00:00:00"
     rows = [f"{id}|a|COMPLETED|{t}|{t}|{t}|2026-01-01T00:10:00|600|20|1|2|{x}" for id, x in joules.items()]
     w = from_text("\n".join([head, *rows]) + "\n", "sacct.txt")
     assert w.columns["energy"].tolist() == [500, 80, 85, -1] and w.dropped["job steps"] == 8
+    again = rows[2].replace("2026-01-01", "2026-01-02")
+    w = from_text("\n".join([head, *rows, again]) + "\n", "sacct.txt")
+    assert sorted(w.columns["energy"].tolist()) == [-1, -1, -1, 85, 500]

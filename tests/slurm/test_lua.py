@@ -113,6 +113,9 @@ def test_sbatch_says_when_a_job_would_start(tmp_path):
         done = subprocess.run(job, capture_output=True, text=True, timeout=60, check=False, env=env)
         assert done.returncode == 0 and done.stdout.startswith("Submitted batch job")
         assert re.match(r"2 CPUs for 30 min in batch: starts ", done.stderr), done.stderr
+        more = ["sbatch", "--mem=100M", "--array=1-2", *job[1:]]
+        done = subprocess.run(more, capture_output=True, text=True, timeout=60, check=False, env=env)
+        assert done.returncode == 0 and done.stderr.rstrip().endswith(" (asked without --mem, --array)"), done.stderr
         bare = env | {"PATH": "/usr/bin:/bin"}
         done = subprocess.run(job, capture_output=True, text=True, timeout=60, check=False, env=bare)
         assert done.returncode == 0 and done.stdout.startswith("Submitted batch job") and done.stderr == ""

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 from jobwise.errors import InputError, plain
 from jobwise.site import Site
-from jobwise.slurm.read.requests import by_line, options
+from jobwise.slurm.read.requests import by_line, parsed
 from jobwise.workloads.durations import seconds_of
 from jobwise.workloads.fields import seconds
 
 MOST_LINES = 10_000
+LONGEST_S = 10 * 365.25 * 86_400  # of a time limit
 
 
 class Batch(NamedTuple):
@@ -25,9 +26,9 @@ class Batch(NamedTuple):
     limit: float
 
 
-def read_batch(path: str) -> Batch:
-    """Read the #SBATCH lines of a script, up to its first command, as sbatch does. Raises InputError: file:line, and what
-    would be right."""
+def sbatch_words(path: str) -> list[str]:
+    """Return the words of the #SBATCH lines of a script, up to its first command, as sbatch reads them. Raises InputError:
+    file:line, and what would be right."""
     try:
         text = Path(path).read_text(errors="replace")
     except OSError as error:
@@ -44,7 +45,13 @@ def read_batch(path: str) -> Batch:
                 words += shlex.split(line.removeprefix("#SBATCH"), comments=True)
             except ValueError as error:
                 raise InputError(f"{path}:{i}: {plain(line)[:60]!r}: {error}") from None
-    asked = options(shlex.join(["sbatch", *words, "job.sh"]))
+    return words
+
+
+def read_batch(path: str) -> Batch:
+    """Read what the #SBATCH lines of a script ask for. Raises InputError: file:line, and what would be right."""
+    words = sbatch_words(path)
+    asked = parsed(words)[0]
     if "time" not in asked:
         raise InputError(f"{path}: names no time limit; a line such as `#SBATCH --time=2:00:00` is expected")
     try:
@@ -52,6 +59,10 @@ def read_batch(path: str) -> Batch:
         limit = seconds(asked["time"])
     except ValueError as error:
         raise InputError(f"{path}: an option cannot be read: {error}") from None
+    if not 60 <= limit <= LONGEST_S:
+        raise InputError(
+            f"{path}: a time limit of {plain(asked['time'])[:20]} cannot be predicted; one of a minute or more is expected"
+        )
     return Batch(shlex.join(words), asked, max(int(row[2]) * int(row[3]), 1), limit)
 
 

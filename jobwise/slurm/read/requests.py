@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from math import inf
 
 from jobwise.slurm.read.text import gpus, memory
@@ -44,7 +45,12 @@ def options(line: str) -> dict[str, str]:
         words = shlex.split(line)
     except ValueError:
         return {}
-    values, i = {}, 1
+    return parsed(words[1:])[0]
+
+
+def parsed(words: Sequence[str]) -> tuple[dict[str, str], int]:
+    """(the options of the words behind `sbatch`, by their long names; how many words they are: the script comes next)."""
+    values, i = dict[str, str](), 0
     while i < len(words) and words[i].startswith("-") and len(words[i]) > 1:
         word, i = words[i], i + 1
         if word.startswith("--"):
@@ -56,7 +62,7 @@ def options(line: str) -> dict[str, str]:
         if not flag and i < len(words):
             value, i = words[i], i + 1
         values[key] = value or "yes"
-    return values
+    return values, i
 
 
 def by_line(o: dict[str, str], default: tuple[int, int]) -> tuple:

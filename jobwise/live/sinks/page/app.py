@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from jobwise.live.sinks.page.board import Board, Busy
 from jobwise.live.sinks.page.guards import HEADERS, Guards, Headed
-from jobwise.live.sinks.page.metrics import FEWEST, exposition
+from jobwise.live.sinks.page.metrics import exposition, tells_of_many
 from jobwise.live.sinks.page.openapi import document
 from jobwise.live.sinks.page.state import Job, State
 
@@ -99,7 +99,7 @@ class _Pages:
         out = s.model_dump(exclude={"jobs", "cannot_start"})
         if viewer is not None:
             out["users"] = [u for u in out["users"] if u["user"] == viewer]
-            out["waits"] = [x for x in out["waits"] if sum(x["counts"]) >= FEWEST]
+            out["waits"] = [x.model_dump() for x in s.waits if tells_of_many(x)]
             out["problem"] = s.problem and "the last cycle failed"  # its words may name others
         next_ = [x for x in s.jobs if x.starts_now and viewer in (None, x.user)][:20]
         more = {"starts_next": [_row(x, viewer) for x in next_], "viewer": viewer, "stoppable": bool(self.guards.token)}

@@ -11,7 +11,7 @@ from prometheus_client.exposition import choose_encoder
 
 from jobwise.live.sinks.page.state import WAITS_S, State, Waits
 
-FEWEST = 20  # jobs whose times are summed up on a private page
+FEWEST, FEWEST_USERS = 20, 5  # jobs whose times are summed up on a private page; by partition and QOS: and users
 
 
 def exposition(state: State | None, private: bool = False, accept: str = "") -> tuple[bytes, str]:
@@ -21,6 +21,11 @@ def exposition(state: State | None, private: bool = False, accept: str = "") -> 
     registry.register(_Collector(state, private))
     encode, kind = choose_encoder(accept)
     return encode(registry), kind
+
+
+def tells_of_many(x: Waits) -> bool:
+    """Return whether waits are of enough jobs and users for a private page."""
+    return sum(x.counts) >= FEWEST and x.users >= FEWEST_USERS
 
 
 class _Collector:
@@ -55,7 +60,7 @@ class _Collector:
                 ("waited_seconds", "How long jobs have waited so far.", [x.waited for x in s.jobs]),
             ):
                 yield _gauge(name, text, {q: float(np.quantile(values, float(q))) for q in ("0.5", "0.9")}, "quantile")
-        if waits := [x for x in s.waits if sum(x.counts) >= self.fewest]:
+        if waits := [x for x in s.waits if self.fewest == 1 or tells_of_many(x)]:
             yield _histogram("wait_seconds", "Waits of jobs that started within a day.", waits)
         if s.score and s.score.error is not None:
             error = {"jobwise": s.score.error} | ({} if s.score.slurm_error is None else {"slurm": s.score.slurm_error})

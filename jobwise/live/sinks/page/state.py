@@ -69,12 +69,13 @@ class User(BaseModel):
 
 class Waits(BaseModel):
     """Waits of the jobs of a partition and a QOS that started within a day. `counts`: of those up to WAITS_S each, then above;
-    `seconds`: of all together."""
+    `seconds`: of all together; `users`: of how many."""
 
     partition: str
     qos: str
     counts: list[int]
     seconds: float
+    users: int
 
 
 class Score(BaseModel):
@@ -151,7 +152,9 @@ def waits_of(w: Workload, now: float) -> list[Waits]:
         wait = own["start"] - own["submit"]
         counts = np.bincount(np.searchsorted(WAITS_S, wait), minlength=len(WAITS_S) + 1).tolist()
         names = [w.names.get(k, {}).get(x, "") for k, x in (("partition", partition), ("queue", queue))]
-        out.append(Waits(partition=names[0], qos=names[1], counts=counts, seconds=float(wait.sum())))
+        out.append(
+            Waits(partition=names[0], qos=names[1], counts=counts, seconds=float(wait.sum()), users=len(np.unique(own["user"])))
+        )
     return out
 
 
