@@ -3,12 +3,14 @@
 import gzip
 import re
 import runpy
+import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import ROOT, in_docs
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCKS = [(p.name, i, code) for p in PAGES for i, code in enumerate(re.findall(r"```python\n(.*?)```", p.read_text(), re.S))]
@@ -210,6 +212,13 @@ WDL = """version 1.0
 task t { input { Int n } command { echo ~{n} } output { String s = read_string(stdout()) } }
 workflow w { input { Int n } call t { input: n = n } output { String s = t.s } }
 """
+SERIAL = """import sys
+now, out = 0.0, open(sys.argv[3], "w")
+for job, submit, _, run in (map(float, x.split()[:4]) for x in open(sys.argv[1]) if x[0] != ";"):
+    now = max(now, submit)
+    print(int(job), now, file=out)
+    now += run
+"""  # one job after the other
 FIRST = [c for c in COMMANDS if c.startswith("jobwise train search")]
 SLOW = re.compile(
     r"train (perjob|cush|deeprm|sem)|runs/(network|cush)|reproduce|torchrun|--origins|report out.html|trace forecast|telemetry (risk|forecast)"
@@ -242,10 +251,17 @@ def place(tmp_path_factory):
     failed = [f"{300 * t},node{t % 2}" for t in range(15, 400, 25)]
     (folder / "failures.csv").write_text("\n".join(["time,node", *failed]) + "\n")
     write_site(folder / "site", jobs=300)
+    from jobwise.compare.bench import LOGS as BENCH
     from jobwise.power.prices import write_prices
-    from jobwise.power.table import EXAMPLE
 
-    (folder / "table.toml").write_text(EXAMPLE)
+    for name in set(BENCH) - {"sdsc-sp2"}:
+        shutil.copy(folder / Path(LOGS["sdsc-sp2"]).name, folder / Path(LOGS[name]).name)
+    (folder / "mine.py").write_text(in_docs("bench.md", "python", "widest_first"))
+    (folder / "serial.py").write_text(SERIAL)
+    (folder / "others.toml").write_text(
+        f'[serial]\ncommand = ["{sys.executable}", "serial.py", "{{log}}", "{{processors}}", "{{out}}"]\n'
+    )
+    (folder / "table.toml").write_text(in_docs("power.md", "toml"))
     write_prices(str(folder / "prices.csv"), 8e8 - 8e8 % 3600, 0.1 + 0.05 * np.sin(np.arange(2000)), np.full(2000, 300.0))
     steps = "  cut: {run: cut.cwl, in: {x: a}, out: [o]}\n  align: {run: align.cwl, scatter: x, in: {x: cut/o}, out: [o]}\n"
     head = "cwlVersion: v1.2\nclass: Workflow\nrequirements: [{class: ScatterFeatureRequirement}]\ninputs: {a: File}\noutputs: []\n"
