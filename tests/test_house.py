@@ -321,7 +321,7 @@ def test_functions_say_what_they_take_and_return():
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
     "top": 2440,
     "cli": 5540,
-    "compare": 2340,
+    "compare": 2345,
     "compiled": 550,
     "forecast": 1100,
     "learn": 5110,
