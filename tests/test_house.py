@@ -320,8 +320,8 @@ def test_functions_say_what_they_take_and_return():
 
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
     "top": 2440,
-    "cli": 5540,
-    "compare": 2345,
+    "cli": 5550,
+    "compare": 2370,
     "compiled": 550,
     "forecast": 1100,
     "learn": 5110,
@@ -337,7 +337,7 @@ LINES = {  # most lines of a package; raised only by a commit whose message says
     "systems": 1640,
     "telemetry": 1000,
     "workflows": 2315,
-    "workloads": 7115,
+    "workloads": 7120,
     "worlds": 7920,
 }
 

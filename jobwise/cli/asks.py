@@ -20,7 +20,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from jobwise.errors import InputError
+from jobwise.errors import InputError, plain
 
 DAY_S = 86_400.0
 ALIKE = ("job-name", "J", "output", "o", "error", "e", "comment", "chdir", "D", "wrap", "parsable", "export")  # may differ
@@ -55,8 +55,12 @@ def asked(words: list[str]) -> tuple[str, str]:
     options = parsed(every)[0]
     kept = _place(options)
     name = options.get("job-name") or options.get("J") or Path(script).name or "wrap"
-    if kept.is_file() and time.time() - kept.stat().st_mtime < 60 * float(os.environ.get("JOBWISE_MINUTES", "5")):
-        return name, kept.read_text()
+    name = plain(" ".join(name.split()))
+    age = time.time() - kept.stat().st_mtime if kept.is_file() else float("inf")
+    if age < 60 * float(os.environ.get("JOBWISE_MINUTES", "5")):
+        return name, kept.read_text() + (
+            f"\n(as of {age / 60:.0f} min ago, for a job that asks for the same)" if age > 60 else ""
+        )
     answer, whole = _fits([" ".join(x.split("\n")) for x in every])
     if whole:
         with suppress(OSError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -18,6 +19,7 @@ from jobwise.files import check_writable, lock, write_whole
 from jobwise.policies.names import resolve
 from jobwise.report.bench import of_bench
 from jobwise.report.page import write_study
+from jobwise.report.result import Result
 from jobwise.workloads.catalogue import LOGS as CATALOGUE
 
 MARK = "BENCH"  # a file of each folder of a benchmark
@@ -59,16 +61,26 @@ def bench(
     if len(set(labels)) < len(labels):
         raise InputError(f"{next(x for x in labels if labels.count(x) > 1)} is entered twice")
     folder = _folder(out)
-    held = lock(folder / ".lock", f"{out}: another benchmark is run there")
+    with lock(folder / ".lock", f"{out}: another benchmark is run there"):
+        result = _result(entries, log or LOGS, folder, jobs, seed, fresh)
+        write_study("jobwise bench", result.sections(None), folder)
+        write_whole(folder / "results.json", json_text(result.to_dict()) + "\n")
+    show(result, output.as_json)
+    if not output.as_json:
+        say(f"written: {folder / 'report.html'}, report.md, results.json")
+
+
+def _result(entries: Sequence[Entrant], logs: Sequence[str], folder: Path, jobs: int, seed: int, fresh: bool) -> Result:
+    """Let all entries schedule the later months of the logs. Raises InputError."""
     tasks: list[LaterMonths] = []
-    for name in log or LOGS:
+    for name in logs:
         w = open_log(name, None)
         label = Path(name).name.split(".")[0]
         if label in [t.name for t in tasks]:
             raise InputError(f"two logs are named {label}")
         tasks.append(task(label, w, folder / label, jobs, seed, "of the catalogue" if name in CATALOGUE else "a file"))
     total, done = len(entries) * len(tasks) * (REPLICAS + 1), 0
-    with stoppable(f"{out} keeps what is scored; the same command goes on"), progress("scoring") as bar:
+    with stoppable(f"{folder} keeps what is scored; the same command goes on"), progress("scoring") as bar:
 
         def step(count: int) -> None:
             nonlocal done
@@ -81,14 +93,7 @@ def bench(
         if failed := next((x.error for x in scores[0] if x.error), ""):
             raise InputError(f"the reference, {first.name}, has no score: {failed}")
         scores += [[score(x, t, step, fresh) for t in tasks] for x in others]
-    s = Standings(entries, tasks, scores)
-    result = of_bench(s)
-    write_study("jobwise bench", result.sections(None), folder)
-    write_whole(folder / "results.json", json_text(result.to_dict()) + "\n")
-    held.close()
-    show(result, output.as_json)
-    if not output.as_json:
-        say(f"written: {folder / 'report.html'}, report.md, results.json")
+    return of_bench(Standings(entries, tasks, scores))
 
 
 def _folder(out: str) -> Path:

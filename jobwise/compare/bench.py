@@ -53,8 +53,17 @@ class Entrant(Protocol):
         """What is judged, to the letter: results of another key are not its own."""
         ...
 
+    @property
+    def source(self) -> str:
+        """Where it comes from, as its author says; "": nothing is said."""
+        ...
+
     def record(self, w: Workload) -> Record:
         """Schedule the jobs of a log. Raises InputError."""
+        ...
+
+    def flattered(self, w: Workload) -> str:
+        """Return what must be said of one that was trained on these jobs; "" where it was not, or that is not known."""
         ...
 
 
@@ -64,6 +73,7 @@ class Policied:
 
     policy: Scheduler
     spelled: str
+    source: str = ""
 
     @property
     def name(self) -> str:
@@ -80,6 +90,10 @@ class Policied:
     def record(self, w: Workload) -> Record:
         """Simulate the jobs under it."""
         return simulate(w, self.policy)
+
+    def flattered(self, w: Workload) -> str:
+        """Return what must be said of a policy that was trained on these jobs."""
+        return flattered(w, self.policy, self.name)
 
 
 @cache
@@ -129,6 +143,7 @@ def task(name: str, w: Workload, folder: Path, jobs: int = JOBS, seed: int = 0, 
         write_swf(shake(later, by, [seed, k]), file)
         files.append(file)
         logs.append(replace(read_swf(file), name=name, past=later.past))
+    source = f"{source}; rows left out: {w.left_out}; {', '.join(f'{n:,} jobs {x}' for x, n in later.notes.items())}"
     blocks = max(len(windows.begins(0, len(later), windows.size_for(len(later)))) // 2, 1)
     return LaterMonths(name, logs, files, blocks, source, [hashlib.sha256(f.read_bytes()).hexdigest() for f in files])
 
@@ -155,8 +170,8 @@ def score(
         return Performance({}, np.zeros((0, 0)), error=str(error))
     numbers = [_numbers(r) for r in records]
     means = {k: float(np.mean([x[k] for x in numbers])) for k in numbers[0]}
-    trained = flattered(t.logs[0], entry.policy, entry.name) if isinstance(entry, Policied) else ""
-    out = Performance(means, np.array([windows.in_time(r, t.blocks) for r in records]), moved, trained)
+    slow = np.array([windows.in_time(r, t.blocks) for r in records])
+    out = Performance(means, slow, moved, entry.flattered(t.logs[0]))
     data = {"key": key, "entry": entry.name, **out._asdict(), "slow": out.slow.tolist()}
     write_whole(kept, json.dumps(data, indent=1) + "\n")
     return out
@@ -202,9 +217,14 @@ class Standings:
         """Return the change of bounded slowdown of entry e on task t against the reference."""
         return continuous(self.scores[0][t].slow, self.scores[e][t].slow)
 
-    def verdicts(self, t: int) -> list[str]:
-        """[E] verdicts on a task; "" where there is none. Those on the first `fixed` entries are adjusted for these, that on
-        another one for these and itself: who enters takes nobody's verdict away."""
+    @cached_property
+    def verdicts(self) -> list[list[str]]:
+        """[T][E] verdicts on each task; "" where there is none. Those on the first `fixed` entries are adjusted for these, that
+        on another one for these and itself: who enters takes nobody's verdict away."""
+        return [self._verdicts(t) for t in range(len(self.tasks))]
+
+    def _verdicts(self, t: int) -> list[str]:
+        """[E] the verdicts on task t."""
         done = [e for e in range(1, len(self.entries)) if not self.scores[e][t].error]
         effects = {e: self.change(e, t) for e in done}
         fixed = [e for e in done if e < self.fixed]

@@ -58,6 +58,10 @@ class Outside:
                 raise InputError(f"{self.name}: it wrote no schedule")
             return scheduled(w, starts(out.read_text(errors="replace"), len(w)), self.name)
 
+    def flattered(self, w: Workload) -> str:
+        """Return nothing: what a program has learnt from is not known."""
+        return ""
+
     def _run(self, command: list[str]) -> None:
         """Run the program. Raises InputError where it fails."""
         piped: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}

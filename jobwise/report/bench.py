@@ -8,7 +8,6 @@ from jobwise.compare.bench import SHARE, Standings
 from jobwise.compare.comparison import BETTER, WORSE, hours, several
 from jobwise.compare.fingerprint import public_hash
 from jobwise.compare.intervals import interquartile_mean
-from jobwise.compare.outside import Outside
 from jobwise.report.result import Result
 from jobwise.report.sections import Section, Table
 
@@ -27,12 +26,12 @@ def of_bench(s: Standings) -> Result:
     best = able[0] if able else 0
     jobs = sum(len(t.logs[0]) for t in s.tasks)
     count = sum(bool(s.ran(e)) for e in range(len(s.entries)))
-    those = f"Of {count} entries on {several(len(s.tasks), 'log')} ({jobs:,} later jobs)"
-    words = {e: [s.verdicts(t)[e] for t in s.ran(e)] for e in able}
+    entered = f"Of {count} entries on {several(len(s.tasks), 'log')} ({jobs:,} later jobs)"
+    words = {e: [s.verdicts[t][e] for t in s.ran(e)] for e in able}
     good = [f"{s.entries[e].name} ({words[e].count(BETTER)})" for e in able if BETTER in words[e] and WORSE not in words[e]]
     on = f"better than {first} on a log, and worse on none: {', '.join(good) or 'nobody'}"
     lowest = f"{s.entries[best].name} has the lowest change of bounded slowdown over all: {_change(s, best)}"
-    answer = f"{those}, {on}. {lowest if best and s.overall(best).change < 0 else f'None has a lower one than {first}'}."
+    answer = f"{entered}, {on}. {lowest if best and s.overall(best).change < 0 else f'None has a lower one than {first}'}."
     notes = [
         f"later months: behind {SHARE:.0%} of the jobs; jobs end at their request; times are whole s; all get the same files",
         f"change: of bounded slowdown against {first} in a typical block of time; over logs by random effects",
@@ -63,11 +62,10 @@ def of_bench(s: Standings) -> Result:
 def _row(s: Standings, e: int) -> list[str]:
     """An entry over all logs."""
     ran, entry = s.ran(e), s.entries[e]
-    others = f"program, {entry.source}" if isinstance(entry, Outside) and entry.source else "entered"
-    of = "jobwise" if e < s.fixed else others
+    of = "jobwise" if e < s.fixed else f"entered, {entry.source}" if entry.source else "entered"
     if not ran:
         return [entry.name, "no score", "", "", "", "", "", of]
-    words = [s.verdicts(t)[e] for t in ran]
+    words = [s.verdicts[t][e] for t in ran]
     times = [s.times(e, t) for t in ran]
     change = "reference" if e == 0 else _change(s, e) + ("" if len(ran) == len(s.tasks) else f" on {len(ran)}")
     sees = "these jobs, in training" if any(s.scores[e][t].flattered for t in ran) else "nothing"
@@ -85,7 +83,7 @@ def _change(s: Standings, e: int) -> str:
 
 def _rows(s: Standings, t: int, ranked: Sequence[int]) -> list[list[str]]:
     """The entries on a log, the lowest mean slowdown first."""
-    verdicts, rows = s.verdicts(t), []
+    verdicts, rows = s.verdicts[t], []
     ran = [e for e in ranked if not s.scores[e][t].error]
     for e in sorted(ran, key=lambda e: s.scores[e][t].numbers["bounded_slowdown"]):
         n = s.scores[e][t].numbers
@@ -113,7 +111,7 @@ def _data(s: Standings) -> dict:
         for t, task in enumerate(s.tasks):
             x = s.scores[e][t]
             numbers = {"error": x.error} if x.error else x.numbers | {"starts_moved": x.moved, "flattered": x.flattered}
-            against = {} if x.error or not e else {"verdict": s.verdicts(t)[e], "change": s.change(e, t).to_dict()}
+            against = {} if x.error or not e else {"verdict": s.verdicts[t][e], "change": s.change(e, t).to_dict()}
             logs[task.name] = numbers | against
         whole = s.overall(e).to_dict() if e and ran else {}
         ratios = s.ratios(e).tolist() if ran else []  # [replicas, logs]: what rliable takes

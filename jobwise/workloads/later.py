@@ -12,18 +12,20 @@ from jobwise.record import Record
 from jobwise.workload import Workload
 from jobwise.workloads.transform import split
 
+ENDED = "are ended at their request"
 ROUNDED_S = 0.5  # others may round times to whole s
 
 
 def later_months(w: Workload, share: float, most: int) -> tuple[Workload, Workload]:
-    """Return the first `share` of the jobs, and at most `most` of those behind: jobs end at their request, times are whole s,
-    and columns of the source are left out. Raises InputError where nothing is left."""
+    """Return the first `share` of the jobs, and at most `most` of those behind: jobs end at their request, which the notes
+    count, times are whole s, and columns of the source are left out. Raises InputError where nothing is left."""
     earlier, later = split(w, share)
     later = later.take(slice(0, most))
     out = replace(later, jobs=later.jobs.copy(), truth=later.truth.copy(), columns={}, header=())
     limit = out.jobs["walltime"] = np.maximum(np.ceil(later.jobs["walltime"]), 1.0)
-    out.truth["runtime"] = np.minimum(np.maximum(np.ceil(later.truth["runtime"]), 1.0), limit)
-    return earlier, out
+    run = np.maximum(np.ceil(later.truth["runtime"]), 1.0)
+    out.truth["runtime"] = np.minimum(run, limit)
+    return earlier, replace(out, notes={ENDED: int((run > limit).sum())})
 
 
 def with_other_runs(w: Workload, start: np.ndarray, at: float, seed: int = 0) -> Workload:

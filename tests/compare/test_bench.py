@@ -130,7 +130,7 @@ def test_orders_of_the_page(tmp_path):
     assert names[-1] == "sjf+easy" and names.index("saf+easy") < names.index("fcfs")
     scores[2][0] = scores[2][0]._replace(error="it broke")
     s = Standings(entries, [t], scores)
-    assert s.ran(2) == [] and s.verdicts(0)[2] == ""
+    assert s.ran(2) == [] and s.verdicts[0][2] == ""
     names = [entries[e].name for e in s.ranked()]
     assert max(names.index("fcfs+easy"), names.index("fcfs")) < names.index("saf+easy")
 
@@ -143,7 +143,7 @@ def test_whoever_enters_takes_nobodys_verdict_away(tmp_path):
     scores = [[score(x, t)] for x in entries]
     alone = Standings(entries, [t], scores, fixed=3)
     crowd = Standings([*entries, *entries[:1] * 30], [t], [*scores, *scores[:1] * 30], fixed=3)
-    assert "worse" in alone.verdicts(0) and crowd.verdicts(0)[:3] == alone.verdicts(0)
+    assert "worse" in alone.verdicts[0] and crowd.verdicts[0][:3] == alone.verdicts[0]
     scores[1] = [scores[1][0]._replace(error="it | broke")]
     named = [entries[0], Outside("fcfs | 9 | ", ("x",), "a | b"), entries[2]]
     sections = of_bench(Standings(named, [t], scores, fixed=1)).sections(None)
@@ -160,7 +160,7 @@ def test_a_bad_entry_makes_no_queue(tmp_path):
     scores = [[x._replace(numbers=x.numbers | {"bounded_slowdown": 1.1})] for (x,) in scores]
     bad = [scores[0][0]._replace(numbers=scores[0][0].numbers | {"bounded_slowdown": 900.0}, slow=scores[0][0].slow * 900)]
     s = Standings([*entries, entries[0]], [t], [*scores, bad], fixed=2)
-    assert s.verdicts(0)[1:] == ["too few jobs to say"] * 2
+    assert s.verdicts[0][1:] == ["too few jobs to say"] * 2
 
 
 @pytest.mark.cli
