@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 from conftest import SHARED, programs
 from cycles import Shadowing
 
+from jobwise.cli import asks as asking
 from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.live import sources
@@ -366,6 +368,18 @@ def test_jobs_that_ask_for_the_same_are_asked_about_once(cluster, tmp_path):
     third = asks(tmp_path, cluster, ["-c", "2", "job.sh", "data.txt"])
     assert "4 CPUs for 60 min in batch: starts " in third.stderr
     assert "no answer" in asks(tmp_path, cluster, ["-c", "1", "job.sh", "data.txt"], **nobody).stderr
+
+
+def test_an_answer_that_is_kept_says_how_old_it_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(asking, "_fits", lambda words: (f"starts now: {len(words)}", True))
+    assert asking.asked(["-n", "2", "-J", "a\nb"]) == ("a b", "starts now: 4")
+    (kept,) = (tmp_path / "jobwise" / "asks").iterdir()
+    os.utime(kept, (time.time() - 130, time.time() - 130))
+    name, answer = asking.asked(["-n", "2"])
+    assert name == "wrap" and answer == "starts now: 4\n(as of 2 min ago, for a job that asks for the same)"
+    os.utime(kept, (time.time() - 400, time.time() - 400))
+    assert asking.asked(["-n", "2"])[1] == "starts now: 2"
 
 
 @pytest.mark.parametrize("limit", ["UNLIMITED", "0", "9999999999999"])
