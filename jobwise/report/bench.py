@@ -44,7 +44,8 @@ def of_bench(s: Standings) -> Result:
         f"means over {len(s.tasks[0].logs)} replicas whose submits are moved in time, for all entries alike",
         "sees: run times of jobs that had not ended were changed, and starts before were compared. Nothing: none moved",
         "an entry that knows these public logs from elsewhere is not found so: read its source, and run it again (--fresh)",
-        *(f"{t.name}: {t.source}, jobs {public_hash(t.logs[0])[:12]}" for t in s.tasks),
+        *(f"{t.name}: {t.source}; hash of the jobs {public_hash(t.logs[0])[:12]}" for t in s.tasks),
+        *(f"{x.name}: {x.source}" for x in s.entries if x.source),
     ]
     return Result(
         title="The benchmark",
@@ -64,7 +65,7 @@ def of_bench(s: Standings) -> Result:
 def _row(s: Standings, e: int) -> list[str]:
     """An entry over all logs."""
     ran, entry = s.ran(e), s.entries[e]
-    of = "jobwise" if e < s.fixed else f"entered, {entry.source}" if entry.source else "entered"
+    of = "jobwise" if e < s.fixed else "entered"
     if not ran:
         return [entry.name, "no score", "", "", "", "", "", of]
     words = [s.verdicts[t][e] for t in ran]
