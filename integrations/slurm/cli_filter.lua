@@ -1,11 +1,11 @@
 -- sbatch says when the job would start, before it submits it. It submits it whatever the answer, and without jobwise too.
 -- In the folder of slurm.conf, with CliFilterPlugins=lua. It runs as the user, beside sbatch, not in Slurm's controller.
--- JOBWISE_FITS of the environment holds more options of `jobwise slurm fits`, such as --folder. Nothing is asked where the job
--- names no time limit, and nothing of srun and salloc.
+-- JOBWISE_FITS of the environment holds more options of `jobwise slurm fits`, such as --folder. Nothing is asked
+-- of srun and salloc. A job without a time limit is asked about with that of its partition.
 local ASK = "timeout 20 jobwise slurm fits"
-local KNOWN = { time = "--time", partition = "--partition", account = "--account", nodes = "--nodes" }
+local KNOWN = { partition = "--partition", account = "--account", qos = "--qos", nodes = "--nodes" }
 
-local OTHERS = { "mem", "mem-per-cpu", "gpus", "gpus-per-task", "qos", "constraint", "exclusive", "ntasks-per-node", "array",
+local OTHERS = { "mem", "mem-per-cpu", "gpus", "gpus-per-task", "constraint", "exclusive", "ntasks-per-node", "array",
   "dependency", "licenses", "nodelist" }
 local NOTHING = { [""] = true, ["0"] = true, ["unset"] = true, ["no"] = true, ["none"] = true, ["-1"] = true, ["-2"] = true }
 
@@ -34,16 +34,19 @@ end
 
 function slurm_cli_pre_submit(options, offset)
   local limit = options["time"]
-  if options["type"] ~= "sbatch" or not limit or not limit:match("^[%d:-]+$") then
+  if options["type"] ~= "sbatch" then
     return slurm.SUCCESS
   end
   local function count(name) -- 0: it was not asked for
     return math.max(tonumber(options[name]) or 1, 1)
   end
-  local words = { ASK, "--procs", tostring(count("ntasks") * count("cpus-per-task")), "--time", math.max(math.ceil(minutes(limit)), 1) .. "m" }
+  local words = { ASK, "--procs", tostring(count("ntasks") * count("cpus-per-task")) }
+  if limit and limit:match("^[%d:-]*%d[%d:-]*$") then
+    words[#words + 1] = "--time " .. math.max(math.ceil(minutes(limit)), 1) .. "m"
+  end
   for name, option in pairs(KNOWN) do
     local value = plain(options[name])
-    if name ~= "time" and value and not (name == "nodes" and not value:match("^%d+$")) then
+    if value and not (name == "nodes" and not value:match("^%d+$")) then
       words[#words + 1] = option .. " " .. value
     end
   end

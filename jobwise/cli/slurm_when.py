@@ -7,18 +7,20 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 
+from jobwise.cli.groups import grouped
 from jobwise.cli.options import Json, Seed, policy_option
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.cli.when import SHOWN, by, chances, headed, say_offers, short
 from jobwise.errors import InputError
 from jobwise.live import sources
-from jobwise.live.starts import in_words, predict
+from jobwise.live.starts import Predicted, in_words, predict
 from jobwise.slurm.client import Slurm
 
 FEW = 3  # jobs that wait: of so few each is explained
@@ -49,10 +51,20 @@ def outputs(folder: str | None, keep: str | None) -> Iterator[Path]:
         yield filled
 
 
-def _shown(p, rows: list[dict], sooner: bool, policy: str, as_json: bool) -> None:
-    """Print the predictions, with what would start the first SHOWN `sooner`: a table, or JSON."""
-    offers = {x["job"]: p.sooner(x["job"]) for x in (rows[:SHOWN] if sooner else [])}
-    (_as_json if as_json else _as_table)(p, rows, offers, policy)
+@dataclass(frozen=True)
+class Answer:
+    """Answer: of which cluster, under which policy, in which form."""
+
+    policy: Policy = "slurm"
+    folder: Folder = None
+    keep: Keep = None
+    seed: Seed = 0
+    as_json: Json = False
+
+    def predicted(self, cluster: sources.Now, what: str = "predicting starts") -> Predicted:
+        """Return the starts of its jobs, with progress. Raises InputError."""
+        with progress(what) as show:
+            return predict(cluster, self.policy, seed=self.seed, progress=show)
 
 
 def _as_json(p, rows: list[dict], offers: dict[int, list], policy: str) -> None:
@@ -87,16 +99,13 @@ def _as_table(p, rows: list[dict], offers: dict[int, list], policy: str) -> None
     say(f"by {by(p.starts)}, under {policy}")
 
 
+@grouped
 def when(
     job: Annotated[Optional[list[int]], typer.Argument(metavar="[JOBID]...", help="Only these jobs.")] = None,
     user: Annotated[Optional[str], typer.Option("--user", help="Only jobs of this user.")] = None,
     mine: Annotated[bool, typer.Option("--mine", help="Only my jobs.")] = False,
-    policy: Policy = "slurm",
     sooner: Sooner = False,
-    folder: Folder = None,
-    keep: Keep = None,
-    seed: Seed = 0,
-    as_json: Json = False,
+    answer: Answer = Answer(),
 ) -> None:
     """When will waiting jobs of this cluster start, and why do they wait?
 
@@ -104,18 +113,18 @@ def when(
         jobwise slurm when
         jobwise slurm when --folder live
     """
-    with outputs(folder, keep) as printed:
+    with outputs(answer.folder, answer.keep) as printed:
         cluster = sources.look(printed)
     user = getpass.getuser() if mine else user
-    with progress("predicting starts") as show:
-        p = predict(cluster, policy, seed=seed, progress=show)
+    p = answer.predicted(cluster)
     rows = [x for x in p.rows() if (not job or x["job"] in job) and (user is None or x["user"] == user)]
     out = [x for x in cluster.out.values() if (not job or x.id in job) and (user is None or x.user == user)]
     if job and (missing := sorted(set(job) - {x["job"] for x in rows} - {x.id for x in out})):
         raise InputError(f"job {missing[0]} does not wait")
-    if rows or as_json:
-        _shown(p, rows, sooner, policy, as_json)
+    if rows or answer.as_json:
+        offers = {x["job"]: p.sooner(x["job"]) for x in (rows[:SHOWN] if sooner else [])}
+        (_as_json if answer.as_json else _as_table)(p, rows, offers, answer.policy)
     elif not out:
         say("no job waits")
-    for x in [] if as_json else out[:SHOWN]:
+    for x in [] if answer.as_json else out[:SHOWN]:
         say(f"job {x.id}: {in_words(x.reason)}")

@@ -162,7 +162,7 @@ def fetch(slurm: Slurm, folder: Path, whole: bool = True) -> None:
 
 
 def look(folder: Path, more: dict[str, str] | None = None) -> Now:
-    """Read the cluster of a folder that `fetch` has filled. `more`: columns of sacct of one more job that waits (`asked`).
+    """Read the cluster of a folder that `fetch` has filled. `more`: columns of sacct of one more job that waits (`new_job`).
     Raises InputError; its text names no path for a temporary folder (HERE), which the user has not seen."""
     try:
         return _look(folder, more)
@@ -218,7 +218,7 @@ def _look(folder: Path, more: dict[str, str] | None) -> Now:
         raise InputError(f"{folder}: no job waits, runs, or has ended")
     own_rows = of_rows(rows, str(folder), [-int(r["JobIDRaw"]) for r in rows])
     w = replace(read(folder, joined(over, own_rows, str(folder), now)), name=folder.name)
-    said = diagnosis(_read(folder, "sdiag"))
+    said = diagnosis(output(folder, "sdiag"))
     return Now(w, now - w.origin, waits, out, _name(folder), factors, _down(folder), said, _qos(folder))
 
 
@@ -242,14 +242,6 @@ def _waiting(x: dict, own: dict[str, str], begun: float, tasks: int) -> Waiting:
     return Waiting(int(own["JobIDRaw"]), own["JobName"], own["User"], reason, begun, *queue, tasks, where, not special)
 
 
-def asked(options: str, user: str, account: str, partition: str, cpus: int, minutes: int, now: float) -> dict[str, str]:
-    """The row of a job that has not been submitted, with these options of sbatch."""
-    own = {"JobID": str(NEW), "JobIDRaw": str(NEW), "JobName": "new", "User": user, "Account": account, "Partition": partition}
-    own |= {"State": "PENDING", "Submit": f"{int(now)}", "Eligible": f"{int(now)}", "TimelimitRaw": str(minutes), "NNodes": "1"}
-    own |= {"NCPUS": str(cpus), "ReqCPUS": str(cpus), "ReqTRES": f"cpu={cpus}", "SubmitLine": f"sbatch {options} job.sh"}
-    return own
-
-
 def _name(folder: Path) -> str:
     """Return the cluster's own name; the folder's name where it is unknown."""
     file = folder / "scontrol_config.txt"
@@ -267,22 +259,22 @@ def _now(folder: Path, jobs: list[dict]) -> float:
 
 def _down(folder: Path) -> frozenset[str]:
     """The nodes of scontrol_node.txt that take no jobs."""
-    every = records(_read(folder, "scontrol_node"), "NodeName")
+    every = records(output(folder, "scontrol_node"), "NodeName")
     return frozenset(r["NodeName"] for r in every if out_of_service(r.get("State", "")))
 
 
 def _qos(folder: Path) -> dict[tuple[str, str], tuple[str, ...]]:
     """The QOS that users of accounts may ask for, by sacctmgr_assoc.txt."""
-    rows = (r for r in table(_read(folder, "sacctmgr_assoc")) if r.get("User"))
+    rows = (r for r in table(output(folder, "sacctmgr_assoc")) if r.get("User"))
     return {(r["User"], r.get("Account", "")): tuple(filter(None, r.get("QOS", "").split(","))) for r in rows}
 
 
 def _priorities(folder: Path) -> dict[int, tuple[int, int]]:
     """(priority, site factor) of the jobs of sprio.txt, if there is one."""
-    return priorities_of(_read(folder, "sprio"))
+    return priorities_of(output(folder, "sprio"))
 
 
-def _read(folder: Path, name: str) -> str:
+def output(folder: Path, name: str) -> str:
     """Return the output of a command; "" where it is unknown."""
     try:
         return (folder / f"{name}.txt").read_text(errors="replace")
@@ -292,7 +284,7 @@ def _read(folder: Path, name: str) -> str:
 
 def _accounted(folder: Path, live: set[str]) -> tuple[Accounting, dict[str, tuple[str, str]]]:
     """(the jobs that have ended by sacct.txt, each once; SubmitLine and ReqMem of the `live` ones, which squeue has)."""
-    text = _read(folder, "sacct")
+    text = output(folder, "sacct")
     a = accounts(text, f"{folder}/sacct.txt") if is_sacct(text) else of_rows([], str(folder), [])
     ids, states = (a.text(name).to_pylist() for name in ("JobIDRaw", "State"))
     last = {id: k for k, id in enumerate(ids) if id and states[k]}

@@ -496,7 +496,7 @@ def bad(folder, name, text):
         (lambda f: ["fits", "--folder", str(f), "--procs", "4", "--time", "2h", "--partition", "x"], "the cluster has batch"),
         (
             lambda f: ["fits", "--folder", str(f), "--procs", "99", "--time", "2h"],
-            "can hold `-n 99 -t 120`; its largest node has 4 CPUs, 8 GiB, 2 GPUs",
+            "can hold `-n 99`; its largest node has 4 CPUs, 8 GiB, 2 GPUs",
         ),
     ],
 )

@@ -18,12 +18,13 @@ LONGEST_S = 10 * 365.25 * 86_400  # of a time limit
 
 
 class Batch(NamedTuple):
-    """A batch script: `words` of its options, as sbatch takes them; `options` by their long names; CPUs and time limit (s)."""
+    """A batch script: `words` of its options, as sbatch takes them; `options` by their long names; CPUs; time limit (s), None:
+    it names none."""
 
     words: str
     options: dict[str, str]
     cpus: int
-    limit: float
+    limit: float | None
 
 
 def sbatch_words(path: str) -> list[str]:
@@ -52,14 +53,12 @@ def read_batch(path: str) -> Batch:
     """Read what the #SBATCH lines of a script ask for. Raises InputError: file:line, and what would be right."""
     words = sbatch_words(path)
     asked = parsed(words)[0]
-    if "time" not in asked:
-        raise InputError(f"{path}: names no time limit; a line such as `#SBATCH --time=2:00:00` is expected")
     try:
         row = by_line(asked, (0, 0))
-        limit = seconds(asked["time"])
+        limit = seconds(asked["time"]) if "time" in asked else None
     except ValueError as error:
         raise InputError(f"{path}: an option cannot be read: {error}") from None
-    if not 60 <= limit <= LONGEST_S:
+    if limit is not None and not 60 <= limit <= LONGEST_S:
         raise InputError(
             f"{path}: a time limit of {plain(asked['time'])[:20]} cannot be predicted; one of a minute or more is expected"
         )

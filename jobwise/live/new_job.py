@@ -1,0 +1,87 @@
+"""A job that is not submitted yet, in the queue of a cluster: where Slurm would put it, and what it takes for granted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from jobwise.errors import InputError
+from jobwise.live.sources import Now, look, output
+from jobwise.slurm.read.batch import Batch
+from jobwise.slurm.read.jobs import NEW
+from jobwise.slurm.read.text import records
+from jobwise.workload import Workload
+from jobwise.workloads.fields import seconds
+
+
+class Submitted(NamedTuple):
+    """The cluster `now` with the new job in its queue, its partition, its time limit (s), and in words what nobody named."""
+
+    now: Now
+    partition: str
+    limit: float
+    assumed: tuple[str, ...]
+
+
+def submitted(
+    folder: Path, asks: Batch, user: str, *, account: str = "", qos: str = "", partition: str | None = None
+) -> Submitted:
+    """Put a job into the queue of the cluster of a folder. What it does not name is as Slurm has it: the default partition,
+    that one's DefaultTime; its account and QOS are those of most jobs of its user. Raises InputError."""
+    before = look(folder)
+    w, at, assumed = before.workload, before.now + before.workload.origin, list[str]()
+    every = {r["PartitionName"]: r for r in records(output(folder, "scontrol_partition"), "PartitionName")}
+    name = partition or asks.options.get("partition", "").split(",")[0] or _default(w, every)
+    if name not in w.cluster.known_site.partition_names:
+        raise InputError(f"--partition {name!r}: the cluster has {', '.join(w.cluster.known_site.partition_names)}")
+    if (limit := asks.limit) is None:
+        limit = _default_limit(name, every.get(name, {}))
+        assumed.append(f"it names no time limit: that of partition {name} is taken")
+    account, qos = account or asks.options.get("account", ""), qos or asks.options.get("qos", "")
+    if before.qos and account and (user, account) not in before.qos:
+        assumed.append(f"{user} has no association with account {account} here; Slurm may refuse the job")
+    if qos and qos not in w.cluster.known_site.qos_names:
+        raise InputError(f"--qos {qos!r}: the cluster has {', '.join(w.cluster.known_site.qos_names) or 'none'}")
+    usual = _usual(w, user, account)
+    unnamed = ("account", account, usual[0]), ("QOS", qos, usual[1])
+    if which := [f"{what} {x}" for what, named, x in unnamed if x and not named]:
+        assumed.append(f"{' and '.join(which)} as for most jobs of {user}")
+    own = {"JobID": str(NEW), "JobIDRaw": str(NEW), "JobName": "new", "User": user, "Account": account or usual[0]}
+    own |= {"Partition": name, "QOS": qos or usual[1], "State": "PENDING", "Submit": f"{int(at)}", "Eligible": f"{int(at)}"}
+    own |= {"TimelimitRaw": f"{limit / 60:.0f}", "NNodes": "1", "NCPUS": f"{asks.cpus}", "ReqCPUS": f"{asks.cpus}"}
+    own |= {"ReqTRES": f"cpu={asks.cpus}", "SubmitLine": f"sbatch {asks.words} job.sh"}
+    return Submitted(look(folder, own), name, limit, tuple(assumed))
+
+
+def _default(w: Workload, every: dict[str, dict[str, str]]) -> str:
+    """The partition of jobs that name none: Slurm's default, else that of most jobs."""
+    usual = Counter(w.jobs["partition"].tolist()).most_common(1)[0][0]
+    of_most = w.names["partition"][usual].split(",")[0]
+    return next((name for name, r in every.items() if r.get("Default") == "YES"), of_most)
+
+
+def _default_limit(name: str, r: dict[str, str]) -> float:
+    """The time limit (s) of jobs of a partition that name none. Raises InputError where it is unknown or none."""
+    for key in ("DefaultTime", "MaxTime"):
+        text = r.get(key, "NONE")
+        if text[:1].isdigit() and (limit := seconds(text)) >= 60:
+            return limit
+        if text == "UNLIMITED":
+            break
+    raise InputError(f"the job names no time limit, and partition {name} sets none; name one, such as --time=2:00:00")
+
+
+def _usual(w: Workload, user: str, account: str) -> tuple[str, str]:
+    """(account, QOS) of most jobs of a user, in an account if one is named; "" where they are unknown."""
+    jobs, names = w.jobs, w.names
+    own = np.isin(jobs["user"], [k for k, x in names["user"].items() if x == user])
+    if account:
+        own &= np.isin(jobs["group"], [k for k, x in names["group"].items() if x == account])
+    pairs = Counter(zip(jobs["group"][own].tolist(), jobs["queue"][own].tolist(), strict=True))
+    if not pairs:
+        return "", ""
+    group, queue = pairs.most_common(1)[0][0]
+    return names["group"].get(group, ""), names["queue"].get(queue, "")
