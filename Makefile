@@ -60,7 +60,8 @@ site: $(VENV)/ready
 # The screenshots and films of the docs, in Chromium; with npm also looked at by axe-core.
 pictures: $(VENV)/ready
 	@if command -v npm > /dev/null; then npm install --silent --prefix build/axe axe-core; fi
-	JOBWISE_PICTURES=$(CURDIR)/docs/images $(BIN)/python -m pytest tests/test_pictures.py tests/live/sinks/test_panels.py -q
+	@if command -v npm > /dev/null; then npm install --silent --prefix build/inspector @modelcontextprotocol/inspector; fi
+	JOBWISE_PICTURES=$(CURDIR)/docs/images $(BIN)/python -m pytest -q -m "" $(addprefix tests/,test_pictures.py live/sinks/test_panels.py cli/test_inspector.py)
 
 check: $(VENV)/ready
 	$(BIN)/ruff check .

@@ -18,6 +18,7 @@ from jobwise.cli.slurm_when import Folder
 from jobwise.errors import InputError, in_a_line
 
 ONE_AT_A_TIME = Lock()  # answers are printed, and caught
+BEAT_S = 3.0
 MOST = 60  # jobs of an answer: a chat reads all of it
 ABOUT = (
     "Answers about the jobs of one Slurm cluster, by simulation: when waiting jobs start and why they wait, when a new job "
@@ -52,8 +53,6 @@ class Tools:
         user = self._alone(user)
         words = ["slurm", "when", *([str(job)] if job is not None else []), *self._place()]
         out = answer([*words, *(["--user", user] if user else [])])
-        if self.user:
-            out["cannot_start"] = [x for x in out["cannot_start"] if x["user"] == self.user]
         jobs = out["jobs"]
         return out | {"jobs": jobs[:MOST], "more_jobs": max(len(jobs) - MOST, 0)}
 
@@ -120,20 +119,53 @@ def server(tools: Tools) -> Any:
     return made
 
 
-def _in_words(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """The same, whose InputError is an error of the tool, in one line."""
-    from functools import wraps
+def _in_words(tool: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
+    """Return the same, whose InputError is an error of the tool, in one line. It says every BEAT_S seconds that it works: some
+    clients wait 10 s for an answer, and longer while they hear of progress."""
+    from functools import partial
+    from inspect import Parameter, signature
 
+    import anyio
+    from mcp.server.mcpserver import Context
     from mcp.server.mcpserver.exceptions import ToolError
 
-    @wraps(tool)
-    def safe(*arguments: Any, **more: Any) -> dict[str, Any]:
-        try:
-            return tool(*arguments, **more)
-        except InputError as error:
-            raise ToolError(in_a_line(error)) from None
+    async def safe(*, client: Context, **more: Any) -> dict[str, Any]:
+        async with anyio.create_task_group() as both:
+            both.start_soon(_beat, client)
+            out = await anyio.to_thread.run_sync(partial(_caught, tool, more))
+            both.cancel_scope.cancel()
+        if isinstance(out, str):
+            raise ToolError(out)
+        return out
 
+    own = signature(tool, eval_str=True)
+    client = Parameter("client", Parameter.KEYWORD_ONLY, annotation=Context)
+    safe.__signature__ = own.replace(parameters=[*own.parameters.values(), client])  # type: ignore[attr-defined]
+    safe.__annotations__ = {p.name: p.annotation for p in own.parameters.values()} | {
+        "client": Context,
+        "return": dict[str, Any],
+    }
+    safe.__name__, safe.__doc__ = tool.__name__, tool.__doc__
     return safe
+
+
+def _caught(tool: Callable[..., dict[str, Any]], asked: dict[str, Any]) -> dict[str, Any] | str:
+    """The answer of a tool, or the line of its InputError."""
+    try:
+        return tool(**asked)
+    except InputError as error:
+        return in_a_line(error)
+
+
+async def _beat(client: Any) -> None:
+    """Say again and again how long it has taken, until it is cancelled."""
+    import anyio
+
+    seconds = 0.0
+    while True:
+        await anyio.sleep(BEAT_S)
+        seconds += BEAT_S
+        await client.report_progress(seconds, message=f"simulating, {seconds:.0f} s")
 
 
 def mcp(

@@ -20,6 +20,7 @@ from jobwise.cli.tables import print_json, print_table, say
 from jobwise.cli.when import SHOWN, by, chances, headed, say_offers, short
 from jobwise.errors import InputError
 from jobwise.live import sources
+from jobwise.live.sources import Now, Waiting
 from jobwise.live.starts import Predicted, in_words, predict
 from jobwise.slurm.client import Slurm
 
@@ -61,21 +62,20 @@ class Answer:
     seed: Seed = 0
     as_json: Json = False
 
-    def predicted(self, cluster: sources.Now, what: str = "predicting starts") -> Predicted:
+    def predicted(self, cluster: Now, what: str = "predicting starts") -> Predicted:
         """Return the starts of its jobs, with progress. Raises InputError."""
         with progress(what) as show:
             return predict(cluster, self.policy, seed=self.seed, progress=show)
 
 
-def _as_json(p, rows: list[dict], offers: dict[int, list], policy: str) -> None:
-    """Print the predictions, the offers that are worth telling, and who cannot start yet, as JSON."""
+def _as_json(p, rows: list[dict], out: list[Waiting], offers: dict[int, list], policy: str) -> None:
+    """Print the predictions, the offers that are worth telling, and which jobs cannot start yet, as JSON."""
     jobs = [dict(x) for x in rows]
     for x in jobs:
         if x["job"] in offers:
             x["sooner"] = [o.to_dict() for o in offers[x["job"]] if o.worth_telling]
-    out = [{"job": x.id, "user": x.user, "reason": x.reason} for x in p.cluster.out.values()]
     about = {"policy": policy, "running": p.starts.running, "method": by(p.starts)}
-    print_json(about | {"jobs": jobs, "cannot_start": out})
+    print_json(about | {"jobs": jobs, "cannot_start": [{"job": x.id, "user": x.user, "reason": x.reason} for x in out]})
 
 
 def _as_table(p, rows: list[dict], offers: dict[int, list], policy: str) -> None:
@@ -123,7 +123,10 @@ def when(
         raise InputError(f"job {missing[0]} does not wait")
     if rows or answer.as_json:
         offers = {x["job"]: p.sooner(x["job"]) for x in (rows[:SHOWN] if sooner else [])}
-        (_as_json if answer.as_json else _as_table)(p, rows, offers, answer.policy)
+        if answer.as_json:
+            _as_json(p, rows, out, offers, answer.policy)
+        else:
+            _as_table(p, rows, offers, answer.policy)
     elif not out:
         say("no job waits")
     for x in [] if answer.as_json else out[:SHOWN]:

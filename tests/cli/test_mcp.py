@@ -26,7 +26,7 @@ def place(tmp_path_factory):
     rows = (folder / "sacct.txt").read_text().splitlines()
     now = max(int(row.split("|")[10]) for row in rows[1:]) + 900
     running = [job(9000 + k, 4, 600, now, "RUNNING", "None", nodes=f"n{k}", ran=100) for k in range(1, 5)]
-    waiting = [job(9005, 4, 60, now), job(9006, 2, 30, now, user_name="u2")]
+    waiting = [job(9005, 4, 60, now), job(9006, 2, 30, now, user_name="u2"), job(9007, 2, 30, now, reason="JobHeldUser")]
     (folder / "squeue.json").write_text(json.dumps({"jobs": running + waiting}))
     (folder / "now.txt").write_text(f"{now}\n")
     return folder
@@ -71,10 +71,32 @@ def test_when_will_my_job_start(place):
 
 
 def test_a_server_for_one_user_shows_no_others(place):
-    _, (mine, other, advice) = ask(Tools(str(place), None, "u2"), ("when", {}), ("when", {"user": "u1"}), ("advise", {}))
-    assert {x["user"] for x in read(mine)["jobs"]} == {"u2"}
+    words = ("when", {}), ("explain", {"job": 9006}), ("when", {"user": "u1"}), ("advise", {})
+    _, (mine, one, other, advice) = ask(Tools(str(place), None, "u2"), *words)
+    for out in (read(mine), read(one)):
+        assert {x["user"] for x in out["jobs"]} == {"u2"} and out["cannot_start"] == []
     assert other.is_error and "the jobs of u2 alone" in other.content[0].text
     assert advice.is_error and "names all users" in advice.content[0].text
+
+
+def test_a_client_hears_that_an_answer_takes_time(place, monkeypatch):
+    """Without that, some give up after 10 s."""
+    import asyncio
+
+    from mcp import Client
+
+    monkeypatch.setattr("jobwise.cli.mcp.BEAT_S", 0.01)
+    heard = []
+
+    async def progress(done, total, message):
+        heard.append((done, message))
+
+    async def session():
+        async with Client(server(Tools(str(place), None, None))) as client:
+            await client.call_tool("when", {}, progress_callback=progress)
+
+    asyncio.run(session())
+    assert len(heard) > 1 and heard == sorted(heard) and heard[0][1].startswith("simulating, ")
 
 
 def test_wrong_questions_are_one_line(place):

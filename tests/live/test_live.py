@@ -234,6 +234,9 @@ def test_the_commands(cluster, capsys):
     out = json.loads(capsys.readouterr().out)
     assert [x["job"] for x in out["cannot_start"]] == [9007, 9008] and {x["job"] for x in out["jobs"]} == {9004, 9005, 9006}
     assert all("sooner" in x for x in out["jobs"])
+    for only in (["9004"], ["--user", "u2"]):  # nothing of the held jobs, which are another user's, or were not asked about
+        assert run(["slurm", "when", *only, "--folder", str(cluster), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["cannot_start"] == []
     assert run(["slurm", "when", "9004", "9007", "--folder", str(cluster)]) == 0
     text = capsys.readouterr().out
     assert "it is the next of its partition" in text and "its user holds it" in text and "9005" not in text
