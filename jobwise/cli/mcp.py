@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from itertools import count
 from threading import Lock
 from typing import Annotated, Any, Optional
 
@@ -122,50 +123,39 @@ def server(tools: Tools) -> Any:
 def _in_words(tool: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
     """Return the same, whose InputError is an error of the tool, in one line. It says every BEAT_S seconds that it works: some
     clients wait 10 s for an answer, and longer while they hear of progress."""
-    from functools import partial
+    from functools import partial, wraps
     from inspect import Parameter, signature
 
     import anyio
     from mcp.server.mcpserver import Context
     from mcp.server.mcpserver.exceptions import ToolError
 
+    @wraps(tool)
     async def safe(*, client: Context, **more: Any) -> dict[str, Any]:
         async with anyio.create_task_group() as both:
             both.start_soon(_beat, client)
-            out = await anyio.to_thread.run_sync(partial(_caught, tool, more))
-            both.cancel_scope.cancel()
-        if isinstance(out, str):
-            raise ToolError(out)
-        return out
+            try:
+                return await anyio.to_thread.run_sync(partial(tool, **more))
+            except InputError as error:
+                line = in_a_line(error)
+            finally:
+                both.cancel_scope.cancel()
+        raise ToolError(line)
 
     own = signature(tool, eval_str=True)
     client = Parameter("client", Parameter.KEYWORD_ONLY, annotation=Context)
     safe.__signature__ = own.replace(parameters=[*own.parameters.values(), client])  # type: ignore[attr-defined]
-    safe.__annotations__ = {p.name: p.annotation for p in own.parameters.values()} | {
-        "client": Context,
-        "return": dict[str, Any],
-    }
-    safe.__name__, safe.__doc__ = tool.__name__, tool.__doc__
+    safe.__annotations__ = {**tool.__annotations__, "client": Context}
     return safe
-
-
-def _caught(tool: Callable[..., dict[str, Any]], asked: dict[str, Any]) -> dict[str, Any] | str:
-    """The answer of a tool, or the line of its InputError."""
-    try:
-        return tool(**asked)
-    except InputError as error:
-        return in_a_line(error)
 
 
 async def _beat(client: Any) -> None:
     """Say again and again how long it has taken, until it is cancelled."""
     import anyio
 
-    seconds = 0.0
-    while True:
+    for n in count(1):
         await anyio.sleep(BEAT_S)
-        seconds += BEAT_S
-        await client.report_progress(seconds, message=f"simulating, {seconds:.0f} s")
+        await client.report_progress(n * BEAT_S, message=f"simulating, {n * BEAT_S:.0f} s")
 
 
 def mcp(
