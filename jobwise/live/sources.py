@@ -20,7 +20,7 @@ import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.files import writing
-from jobwise.slurm.client import ENDED, SPRIO, Slurm, SlurmError, listed, number, priorities_of, state
+from jobwise.slurm.client import ENDED, SPRIO, Slurm, SlurmError, complaint, listed, number, priorities_of, state
 from jobwise.slurm.read import documents
 from jobwise.slurm.read.jobs import NEW
 from jobwise.slurm.read.site import COMMANDS, out_of_service, read
@@ -177,9 +177,11 @@ def _look(folder: Path, more: dict[str, str] | None) -> Now:
     file = folder / "squeue.json"
     if not file.is_file():
         raise InputError(f"{folder}: squeue.json is missing; `squeue --json` writes it")
+    if said := complaint(text := output(folder, "squeue", "json")):
+        raise InputError(f"{file}: is no queue; squeue failed: {said}")
     try:
-        jobs = [x for x in json.loads(file.read_text())["jobs"] if isinstance(x, dict)]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        jobs = [x for x in json.loads(text)["jobs"] if isinstance(x, dict)]
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"{file}: is no whole output of `squeue --json`") from None
     now = _now(folder, jobs)
     waits, out, rows, factors = {}, {}, [], _priorities(folder)
@@ -274,10 +276,10 @@ def _priorities(folder: Path) -> dict[int, tuple[int, int]]:
     return priorities_of(output(folder, "sprio"))
 
 
-def output(folder: Path, name: str) -> str:
+def output(folder: Path, name: str, kind: str = "txt") -> str:
     """Return the output of a command; "" where it is unknown."""
     try:
-        return (folder / f"{name}.txt").read_text(errors="replace")
+        return (folder / f"{name}.{kind}").read_text(errors="replace")
     except OSError:
         return ""
 

@@ -158,6 +158,19 @@ def over_time(text: str) -> float:
     return math.inf if value.upper().startswith("UNLIM") else float(re.sub(r"\D", "", value) or 0)
 
 
+def complaint(text: str) -> str:
+    """What an answer in JSON says went wrong, "" nothing: without its controller the squeue of 22.05 prints no jobs and why, and
+    exits with 0."""
+    if not re.search(r'"errors"\s*:\s*[\[{]\s*[^\]}\s]', text):  # a queue may be long: it is parsed where it is read
+        return ""
+    try:
+        errors = json.loads(text)["errors"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""  # whoever reads it says that it is no JSON
+    first = errors[0] if isinstance(errors, list) and isinstance(errors[0], dict) else {"error": errors}
+    return plain(": ".join(str(first[k]) for k in ("source", "description", "error") if first.get(k))[:400])
+
+
 def _document(text: str, key: str) -> list[dict]:
     try:
         entries = [*json.loads(text)[key]]
@@ -210,7 +223,7 @@ class Slurm:
 
     def __init__(self, timeout_s: float = TIMEOUT_S):
         self.timeout_s = timeout_s
-        if missing := [c for c in ("sbatch", "squeue", "sinfo", "scancel", "scontrol") if shutil.which(c) is None]:
+        if missing := [c for c in ("squeue", "scontrol", "sinfo", "sbatch", "scancel") if shutil.which(c) is None]:
             raise SlurmError(f"there is no Slurm here: the command {missing[0]!r} is not found")
 
     def run(self, *arguments: str, text: str | None = None, env: dict[str, str] | None = None) -> str:
@@ -228,6 +241,8 @@ class Slurm:
         if done.returncode:
             said = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
             raise SlurmError(f"{arguments[0]}: {plain(said[:400])}")
+        if "--json" in arguments and (said := complaint(done.stdout)):
+            raise SlurmError(f"{arguments[0]}: {said}")
         return done.stdout
 
     def jobs(self) -> list[SlurmJob]:

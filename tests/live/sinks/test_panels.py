@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from urllib.parse import urlencode
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from test_live import cluster  # noqa: F401
 from test_page import EVIL, Site
 
 from jobwise.cluster import pool
+from jobwise.live.sinks import page as boards
 from jobwise.live.sinks.page.openapi import document
 from jobwise.live.sinks.page.server import serving
 from jobwise.live.sinks.page.state import WAITS_S, waits_of
@@ -33,6 +35,7 @@ from jobwise.workload import workload
 pytestmark = [pytest.mark.xdist_group("sites"), pytest.mark.usefixtures("few_predictions")]
 WIDGET = ROOT / "integrations" / "ondemand" / "_jobwise_starts.html.erb"
 PAGE = ROOT / "docs" / "systems" / "panels.md"
+PROMETHEUS = shutil.which("prometheus")
 APACHE = shutil.which("apache2", path=f"{os.environ['PATH']}:/usr/sbin")
 NONCE = "c2l4dGVlbiBieXRlcw"
 
@@ -191,6 +194,45 @@ def test_the_panel_of_grafana_asks_for_what_the_api_has():
             path = target["url"].removeprefix("${page}").partition("?")[0]
             assert path in api["paths"]
             assert {x["selector"] for x in target["columns"]} <= fields and target["root_selector"] == "jobs"
+
+
+@pytest.mark.cli
+@pytest.mark.skipif(not PROMETHEUS, reason="Prometheus is not installed")
+def test_a_real_prometheus_answers_every_question_of_the_dashboard(cluster, tmp_path):  # noqa: F811
+    """It reads the page every second; the expressions that need predictions that came true, a steered queue or sdiag are empty."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    with Site(cluster, tmp_path / "state") as site:
+        site.cycle()
+        job = f"{{job_name: jobwise, scrape_interval: 1s, static_configs: [{{targets: ['127.0.0.1:{site.port}']}}]}}"
+        (tmp_path / "prometheus.yml").write_text(f"scrape_configs: [{job}]\n")
+        words = [PROMETHEUS, f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/tsdb"]
+        words += [f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+        def query(expression):
+            with contextlib.suppress(OSError):
+                c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+                c.request("GET", f"/api/v1/query?{urlencode({'query': expression})}")
+                answer = json.loads(c.getresponse().read())
+                c.close()
+                assert answer["status"] == "success", answer
+                return answer["data"]["result"]
+
+        try:
+            end = time.monotonic() + 30
+            while not query("jobwise_jobs") and time.monotonic() < end:
+                time.sleep(0.2)
+            board = json.loads((Path(boards.__file__).parent / "grafana.json").read_text())
+            every = [t["expr"] for p in board["panels"] for t in p.get("targets", [])]
+            empty = {x for x in every if not query(x)}
+            waits = query('sum(jobwise_wait_seconds_bucket{le="+Inf"})')
+        finally:
+            process.terminate()
+            process.wait(20)
+        assert empty == {1}
+        assert float(waits[0]["value"][1]) == sum(sum(x.counts) for x in site.board.state.waits) > 0
 
 
 def test_waits_by_partition_and_qos_by_hand():
