@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -32,6 +32,12 @@ class Served:
     web_host: Annotated[
         Optional[list[str]], typer.Option("--web-host", metavar="NAME", help="A further name that the page is asked for by.")
     ] = None
+    metrics: Annotated[
+        Optional[str],
+        typer.Option(
+            "--metrics", metavar="HOST:PORT", help="Serve the metrics alone there, for Prometheus beside a page at unix:FILE."
+        ),
+    ] = None
     private: Annotated[
         bool, typer.Option("--private", help="The page shows only the viewer's own jobs: yours, or --user-header's.")
     ] = False
@@ -52,32 +58,42 @@ def page(
     """Serve a page while within, which its board fills; None where none is asked for. `token`: the file of the token with which
     `stop` may be asked for. Raises InputError."""
     web, names, private, header = served.web, served.web_host, served.private, served.user_header
-    if not web:
-        if names or private or header or token:
-            raise InputError("--web-host, --private, --user-header and --token-file belong to --web")
+    if not web and (names or header or token or (private and not served.metrics)):
+        raise InputError("--web-host, --private, --user-header and --token-file belong to --web")
+    if not web and not served.metrics:
         yield None
         return
     for name in ("starlette", "uvicorn", "prometheus_client"):
         library(name, "web")
     from jobwise.live.sinks.page.board import Board
     from jobwise.live.sinks.page.guards import Guards, token_of
-    from jobwise.live.sinks.page.server import open_to_others, serving
+    from jobwise.live.sinks.page.server import serving
 
     if header and not private:
         raise InputError("--user-header names the viewer of a page with --private")
     guards = Guards(token_of(token) if token else "", private, header, getpass.getuser())
     board = Board(stop=stop, audit=audit)
-    with serving(board, guards, web, names or ()) as where:
-        complain(f"a page on {where}", "note")
-        believed = f"whoever reaches it may say in {header} who asks"
-        if open_to_others(web):
-            whose = "your jobs" if private else "the jobs of all users"
-            complain(f"it can be reached from other machines{f'; {believed}' if header else f', and shows {whose}'}", "note")
-        elif header and not web.startswith("unix:"):
-            complain(
-                f"every account of this machine can reach it; {believed} (at unix:FILE only you and your group can)", "note"
-            )
+    with ExitStack() as stack:
+        if served.metrics:
+            where = stack.enter_context(serving(board, guards, served.metrics, names or (), metrics_alone=True))
+            complain(f"metrics on {where}/metrics", "note")
+        if web:
+            where = stack.enter_context(serving(board, guards, web, names or ()))
+            complain(f"a page on {where}", "note")
+            _warn(web, private, header)
         yield board
+
+
+def _warn(web: str, private: bool, header: str) -> None:
+    """Say who can reach a page, where it is more than its owner and group."""
+    from jobwise.live.sinks.page.server import UNIX, open_to_others
+
+    if web.startswith(UNIX):
+        return
+    believed = f"whoever reaches it may say in {header} who asks"
+    shows = believed if header else f"it shows {'your jobs' if private else 'the jobs of all users'}"
+    who = "other machines" if open_to_others(web) else "every account of this machine"
+    complain(f"{who} can reach it; {shows} (at unix:FILE only you and your group can)", "note")
 
 
 def shown(board: Board | None, shadow: Shadow, settings: SteerSettings | None = None) -> list[Sink]:

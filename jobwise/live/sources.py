@@ -177,8 +177,8 @@ def _look(folder: Path, more: dict[str, str] | None) -> Now:
     file = folder / "squeue.json"
     if not file.is_file():
         raise InputError(f"{folder}: squeue.json is missing; `squeue --json` writes it")
-    if said := complaint(text := output(folder, "squeue", "json")):
-        raise InputError(f"{file}: is no queue; squeue failed: {said}")
+    if why := complaint(text := output(folder, "squeue", "json")):
+        raise InputError(f"{file}: is no queue; squeue failed: {why}")
     try:
         jobs = [x for x in json.loads(text)["jobs"] if isinstance(x, dict)]
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -159,8 +159,8 @@ def over_time(text: str) -> float:
 
 
 def complaint(text: str) -> str:
-    """What an answer in JSON says went wrong, "" nothing: without its controller the squeue of 22.05 prints no jobs and why, and
-    exits with 0."""
+    """What an answer in JSON says went wrong; "" nothing. Without its controller the squeue of 22.05 exits with 0: no jobs, and
+    why."""
     if not re.search(r'"errors"\s*:\s*[\[{]\s*[^\]}\s]', text):  # a queue may be long: it is parsed where it is read
         return ""
     try:

@@ -34,6 +34,7 @@ from jobwise.live.sinks.page import app, connections
 from jobwise.live.sinks.page import board as boards
 from jobwise.live.sinks.page.board import Board, Shown
 from jobwise.live.sinks.page.guards import HEADERS, Guards, token_of
+from jobwise.live.sinks.page.metrics import exposition
 from jobwise.live.sinks.page.openapi import document
 from jobwise.live.sinks.page.server import address, open_to_others, serving
 from jobwise.live.steer import SteerSettings
@@ -236,7 +237,11 @@ def test_private_shows_only_ones_own(cluster, tmp_path):  # noqa: F811
         assert [u["user"] for u in now["users"]] == ["u2"] and now["waiting"] == 3 and now["viewer"] == "u2"
         assert {x["user"] for x in now["starts_next"]} <= {"u2"}
         assert [x["job"] for x in s.json("/api/audit", **me)["lines"]] == [9005]
-        assert s.json("/api/jobs", X_Remote_User="nobody")["jobs"] == []
+        assert s.json("/api/jobs", X_Remote_User="nobody")["jobs"] == []  # an account without jobs
+        status, _, body = s.ask("/api/jobs", X_Remote_User="u2@example.org")
+        assert (
+            status == 403 and "u2@example.org is no account here; the proxy has to name accounts" in json.loads(body)["error"]
+        )
         assert b"u1" not in s.ask("/metrics")[2]
     with Site(cluster, tmp_path / "other", private=True, own="u2") as s:
         s.cycle()
@@ -271,6 +276,47 @@ def test_only_what_is_worth_it_is_advised(site, monkeypatch):
     ]
     monkeypatch.setattr(Predicted, "sooner", lambda p, id: offers)
     assert [x["change"] for x in site.json("/api/jobs/9004/sooner")["sooner"]] == ["much"]
+
+
+def test_a_viewer_has_few_streams_behind_a_proxy_and_the_metrics_may_stand_alone(cluster, tmp_path):  # noqa: F811
+    """Each stream keeps a thread of the proxy: four of a viewer, a hundred in all."""
+    with Site(cluster, tmp_path / "state", private=True, header="X-Remote-User") as s:
+        s.cycle()
+        assert s.ask("/api/events")[0] == 403
+        held = []
+        for user, status in (*[("u1", 200)] * app.OF_ONE, ("u1", 503), ("u2", 200)):
+            c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=20)
+            c.request("GET", "/api/events", headers={"X-Remote-User": user})
+            held.append((c, r := c.getresponse()))
+            assert r.status == status
+            if status == 200:
+                r.readline()
+        with serving(s.board, s.guards, "127.0.0.1:0", metrics_alone=True) as where:
+            c = http.client.HTTPConnection(where.removeprefix("http://"), timeout=20)
+            for path, status in (("/metrics", 200), ("/api/jobs", 404), ("/", 404)):
+                c.request("GET", path, headers={"X-Remote-User": "u1"})
+                r = c.getresponse()
+                assert (r.status, b"u1" in r.read()) == (status, False)
+            c.close()
+        for c, _ in held:
+            c.close()
+
+
+def test_a_private_page_veils_what_would_tell_of_single_jobs(site):
+    """Nineteen predictions are too few; waits of five users stay for an hour, without their sum."""
+    from jobwise.live.sinks.page.state import Score, Waits
+    from jobwise.live.sinks.page.veil import Veil
+
+    def waits(first, users=5):
+        return [Waits(partition="p", qos="q", counts=[first, 19, *[0] * 7], seconds=100.0 * first, users=users)]
+
+    veil, s = Veil(), site.board.state
+    out = veil(s.model_copy(update={"time": 0.0, "score": Score(predictions=19), "waits": [*waits(1), *waits(1, users=4)]}))
+    assert out.score is None and [x.model_dump() for x in out.waits] == [waits(1)[0].model_dump() | {"seconds": None}]
+    out = veil(s.model_copy(update={"time": 3599.0, "score": Score(predictions=20), "waits": waits(2)}))
+    assert out.score.predictions == 20 and out.waits[0].counts[:2] == [1, 19]
+    out = veil(s.model_copy(update={"time": 3600.0, "waits": waits(3)}))
+    assert out.waits[0].counts[:2] == [3, 19] and b"gsum" not in exposition(out, accept="application/openmetrics-text")[0]
 
 
 def test_readers_that_have_gone_make_room_for_others(site, monkeypatch):
@@ -670,15 +716,18 @@ def test_the_commands_serve_it(cluster, tmp_path, monkeypatch, capsys):  # noqa:
     assert re.search(r"a page on http://127\.0\.0\.1:\d+\n", capsys.readouterr().err)
     state = str(tmp_path / "shadow")
     assert run(["slurm", "shadow", "--state", state, "--cycles", "1", "--web", "0.0.0.0:0", "-p", "fcfs"]) == 0
-    assert "it can be reached from other machines, and shows the jobs of all users" in capsys.readouterr().err.replace(
-        "\n  ", " "
-    )
+    assert "other machines can reach it; it shows the jobs of all users" in " ".join(capsys.readouterr().err.split())
     private = ["--private", "--user-header", "X-User"]
     for where, says in (("127.0.0.1:0", True), (f"unix:{tmp_path / 's'}", False)):  # who may say who asks
         assert run(["slurm", "watch", "--cycles", "1", "--web", where, *private]) == 0
         assert ("whoever reaches it may say in X-User who asks" in " ".join(capsys.readouterr().err.split())) == says
+    assert run(["slurm", "watch", "--cycles", "1", "--web", "127.0.0.1:0"]) == 0
+    assert "every account of this machine can reach it; it shows the jobs of all" in " ".join(capsys.readouterr().err.split())
+    assert run(["slurm", "watch", "--cycles", "1", "--metrics", "127.0.0.1:0"]) == 0
+    assert re.search(r"metrics on http://127\.0\.0\.1:\d+/metrics\n", capsys.readouterr().err)
     for words, says in (
         (["--private"], "belong to --web"),
+        (["--metrics", "nowhere"], "HOST:PORT was expected"),
         (["--web", "nowhere"], "HOST:PORT was expected"),
         (["--web", "127.0.0.1:0", "--user-header", "X"], "--private"),
         (["--web", "127.0.0.1:0", "--web-host", "a b"], "name of a host"),

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import pwd
 import re
+import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -17,16 +21,21 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from jobwise.errors import plain
 from jobwise.live.sinks.page.board import Board, Busy
 from jobwise.live.sinks.page.guards import HEADERS, Guards, Headed
-from jobwise.live.sinks.page.metrics import exposition, tells_of_many
+from jobwise.live.sinks.page.metrics import exposition
 from jobwise.live.sinks.page.openapi import document
 from jobwise.live.sinks.page.state import Job, State
+from jobwise.live.sinks.page.veil import FEWEST
 
 SHOWN, MOST = 200, 10_000  # jobs of an answer
 LINES, MOST_LINES = 100, 1000  # of the audit log
 PING_S = 15.0  # between two signs of life of a stream of events
-MOST_READERS, MOST_KEPT, ASKING = 500, 64, 4  # streams of events; answers about one state; questions about one job
+MOST_KEPT, ASKING = 64, 4  # answers about one state; questions about one job
+MOST_READERS = 500  # streams of events
+BEHIND_A_PROXY, OF_ONE = 100, 4  # streams, each of which keeps a thread of the proxy; of one viewer
+KNOWN_S = 600  # a name that is an account, or none, is not looked up again
 FILES = {
     "/": ("page.html", "text/html"),
     "/page.css": ("page.css", "text/css"),
@@ -35,22 +44,27 @@ FILES = {
 }
 
 
-def app_of(board: Board, guards: Guards, hosts: list[str]) -> Starlette:
-    """The application that serves a board to those who ask for it by one of the `hosts`."""
-    routes = [Route(path, _file(*of)) for path, of in FILES.items()]
+def app_of(board: Board, guards: Guards, hosts: list[str], metrics_alone: bool = False) -> Starlette:
+    """The application that serves a board, or its `metrics_alone`, to those who ask for it by one of the `hosts`."""
     pages = _Pages(board, guards)
-    routes += [
+    routes = [Route("/metrics", pages.metrics)]
+    routes += [] if metrics_alone else _rest(pages)
+    middleware = [Middleware(Headed), Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)]
+    return Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _failed, Exception: _broken})
+
+
+def _rest(pages: _Pages) -> list[Route]:
+    """The routes of the page and its API."""
+    return [
+        *(Route(path, _file(*of)) for path, of in FILES.items()),
         Route("/api/now", pages.now),
         Route("/api/jobs", pages.jobs),
         Route("/api/jobs/{job}/sooner", pages.sooner),
         Route("/api/audit", pages.audit),
         Route("/api/events", pages.events),
         Route("/api/openapi.json", pages.openapi),
-        Route("/metrics", pages.metrics),
         Route("/api/stop", pages.stop, methods=["POST"]),
     ]
-    middleware = [Middleware(Headed), Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)]
-    return Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _failed, Exception: _broken})
 
 
 def _file(name: str, kind: str) -> Callable[[Request], Response]:
@@ -80,7 +94,7 @@ class _Pages:
     """The answers of the API, a method each."""
 
     def __init__(self, board: Board, guards: Guards):
-        self.board, self.guards, self.readers = board, guards, 0
+        self.board, self.guards, self.readers = board, guards, Counter[str | None]()
         self._listed: dict[tuple, bytes] = {}  # answers of one state
         self._of: State | None = None
         self._asking = CapacityLimiter(ASKING)
@@ -91,7 +105,11 @@ class _Pages:
         if self.board.state is None:
             why = f": {self.board.problem}" if self.board.problem and viewer is None else ""
             raise HTTPException(503, f"no cycle is over yet{why}")
-        return self.board.state, viewer
+        s = self.board.state if viewer is None else self.board.veiled
+        assert s is not None
+        if viewer is not None and self.guards.header and not _is_known(viewer, s):
+            raise HTTPException(403, f"{plain(viewer)} is no account here; the proxy has to name accounts as Slurm does")
+        return s, viewer
 
     async def now(self, request: Request) -> Response:
         """Answer with all of the state but the jobs."""
@@ -99,7 +117,6 @@ class _Pages:
         out = s.model_dump(exclude={"jobs", "cannot_start"})
         if viewer is not None:
             out["users"] = [u for u in out["users"] if u["user"] == viewer]
-            out["waits"] = [x.model_dump() for x in s.waits if tells_of_many(x)]
             out["problem"] = s.problem and "the last cycle failed"  # its words may name others
         next_ = [x for x in s.jobs if x.starts_now and viewer in (None, x.user)][:20]
         more = {"starts_next": [_row(x, viewer) for x in next_], "viewer": viewer, "stoppable": bool(self.guards.token)}
@@ -148,12 +165,13 @@ class _Pages:
 
     async def events(self, request: Request) -> Response:
         """Answer with a stream: an event a cycle."""
-        if self.readers >= MOST_READERS:
+        viewer, most = self.guards.viewer(request), BEHIND_A_PROXY if self.guards.header else MOST_READERS
+        if self.readers.total() >= most or (self.guards.header and self.readers[viewer] >= OF_ONE):
             raise HTTPException(503, "too many readers", {"Retry-After": "30"})
-        return StreamingResponse(self._stream(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+        return StreamingResponse(self._stream(viewer), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
-    async def _stream(self) -> AsyncIterator[str]:
-        self.readers += 1
+    async def _stream(self, viewer: str | None) -> AsyncIterator[str]:
+        self.readers[viewer] += 1
         try:
             version = -1
             while not self.board.over:
@@ -161,7 +179,7 @@ class _Pages:
                 yield f"data: {json.dumps({'version': at})}\n\n" if at != version else ": still here\n\n"
                 version = at
         finally:
-            self.readers -= 1
+            self.readers[viewer] -= 1
 
     async def openapi(self, request: Request) -> Response:
         """Answer with the description of this API."""
@@ -169,8 +187,8 @@ class _Pages:
 
     async def metrics(self, request: Request) -> Response:
         """Answer with the metrics of the state."""
-        accept = request.headers.get("accept", "")
-        text, kind = await to_thread.run_sync(exposition, self.board.state, self.guards.private, accept)
+        of = (self.board.veiled, FEWEST) if self.guards.private else (self.board.state, 1)
+        text, kind = await to_thread.run_sync(exposition, *of, request.headers.get("accept", ""))
         return Response(text, headers={"Content-Type": kind})
 
     async def stop(self, request: Request) -> Response:
@@ -181,6 +199,22 @@ class _Pages:
             raise HTTPException(409, "nothing is steered")
         self.board.stop()
         return JSONResponse({"stopping": True})
+
+
+def _is_known(user: str, s: State) -> bool:
+    """Return whether a user has jobs that wait, or an account on this machine."""
+    own = {x.user for x in s.jobs} | {x.user for x in s.cannot_start}
+    return user in own or _has_account(user, int(time.time() / KNOWN_S))
+
+
+@lru_cache(4096)
+def _has_account(user: str, at: int) -> bool:
+    """Return whether a user has an account here; it is looked up once at each time `at`."""
+    try:
+        pwd.getpwnam(user)
+    except (KeyError, ValueError):
+        return False
+    return True
 
 
 def _row(x: Job, viewer: str | None) -> dict[str, Any]:
@@ -196,6 +230,7 @@ def _listed(s: State, user: str | None, viewer: str | None, job: int, limit: int
 
     jobs = [x for x in s.jobs if shown(x)]
     out: dict[str, Any] = {"cluster": s.cluster, "cycle": s.cycle, "time": s.time, "answers": s.answers, "count": len(jobs)}
+    out["record"] = s.score and {"predictions": s.score.predictions, "cover80": s.score.cover80}
     out["jobs"] = [_row(x, viewer) for x in jobs[:limit]]
     out["cannot_start"] = [x.model_dump() for x in s.cannot_start if shown(x)][:limit]
     return json.dumps(out, ensure_ascii=False, allow_nan=False).encode(errors="replace")

@@ -15,6 +15,7 @@ from typing import Any
 from jobwise.live.cycle import Sink, Turn
 from jobwise.live.shadow import Shadow
 from jobwise.live.sinks.page.state import State, Steering, state_of
+from jobwise.live.sinks.page.veil import Veil
 from jobwise.live.starts import Predicted
 from jobwise.live.steer import SteerSettings
 
@@ -33,9 +34,11 @@ class Board:
     stop: Callable[[], None] | None = None
     audit: Path | None = None
     state: State | None = None
+    veiled: State | None = None  # as a private page shows it
     problem: str = ""  # why there is no state yet
     over: bool = False
     _asking: tuple[Predicted | None, dict[int, list[dict]]] = (None, {})  # the last predictions, and answers out of them
+    _veil: Veil = field(default_factory=Veil)
     _version: int = 0
     _loop: asyncio.AbstractEventLoop | None = None
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -44,13 +47,15 @@ class Board:
     def publish(self, state: State, predicted: Predicted) -> None:
         """Show a state, and answer questions about its jobs out of these predictions."""
         self._asking, self.state, self.problem = (predicted, {}), state, ""
+        self.veiled = self._veil(state)
         self._tell()
 
     def failed(self, problem: str, answers: bool = False) -> None:
         """Show that a cycle failed; all else stays. `answers`: it was not Slurm that failed."""
         self.problem = problem
-        if self.state:
-            self.state = self.state.model_copy(update={"answers": answers, "problem": problem})
+        if self.state and self.veiled:
+            now = {"answers": answers, "problem": problem}
+            self.state, self.veiled = self.state.model_copy(update=now), self.veiled.model_copy(update=now)
             self._tell()
 
     def close(self) -> None:

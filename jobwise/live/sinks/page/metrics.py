@@ -11,28 +11,21 @@ from prometheus_client.exposition import choose_encoder
 
 from jobwise.live.sinks.page.state import WAITS_S, State, Waits
 
-FEWEST, FEWEST_USERS = 20, 5  # jobs whose times are summed up on a private page; by partition and QOS: and users
 
-
-def exposition(state: State | None, private: bool = False, accept: str = "") -> tuple[bytes, str]:
-    """(the text that Prometheus scrapes, its type: OpenMetrics for who accepts it). No user is named. `private`: nothing that
-    could tell of single jobs."""
+def exposition(state: State | None, fewest: int = 1, accept: str = "") -> tuple[bytes, str]:
+    """(the text that Prometheus scrapes, its type: OpenMetrics for who accepts it). No user is named. `fewest` jobs that wait
+    have their times summed up."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(state, private))
+    registry.register(_Collector(state, fewest))
     encode, kind = choose_encoder(accept)
     return encode(registry), kind
-
-
-def tells_of_many(x: Waits) -> bool:
-    """Return whether waits are of enough jobs and users for a private page."""
-    return sum(x.counts) >= FEWEST and x.users >= FEWEST_USERS
 
 
 class _Collector:
     """Yields the metrics of one state."""
 
-    def __init__(self, state: State | None, private: bool):
-        self.state, self.fewest = state, FEWEST if private else 1
+    def __init__(self, state: State | None, fewest: int):
+        self.state, self.fewest = state, fewest
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families of metrics, each with its samples."""
@@ -59,9 +52,9 @@ class _Collector:
                 ("expected_start_seconds", "Expected starts of waiting jobs, from now.", [x.start for x in s.jobs]),
                 ("waited_seconds", "How long jobs have waited so far.", [x.waited for x in s.jobs]),
             ):
-                yield _gauge(name, text, {q: float(np.quantile(values, float(q))) for q in ("0.5", "0.9")}, "quantile")
-        if waits := [x for x in s.waits if self.fewest == 1 or tells_of_many(x)]:
-            yield _histogram("wait_seconds", "Waits of jobs that started within a day.", waits)
+                yield _gauge(name, text, {q: float(np.quantile(values, float(q))) for q in ("0.5", "0.9")}, "level")
+        if s.waits:
+            yield _histogram("wait_seconds", "Waits of jobs that started within a day.", s.waits)
         if s.score and s.score.error is not None:
             error = {"jobwise": s.score.error} | ({} if s.score.slurm_error is None else {"slurm": s.score.slurm_error})
             yield _gauge("start_error_seconds", "Median error of predicted starts, last day.", error, "by")
@@ -86,4 +79,5 @@ def _histogram(name: str, text: str, waits: list[Waits]) -> GaugeHistogramMetric
         below = np.cumsum(x.counts).tolist()
         buckets = [(f"{le:g}", float(n)) for le, n in zip((*WAITS_S, np.inf), below, strict=True)]
         family.add_metric([x.partition, x.qos], [(le.replace("inf", "+Inf"), n) for le, n in buckets], x.seconds)
+    family.samples = [x for x in family.samples if x.value is not None]
     return family

@@ -25,7 +25,8 @@ def document() -> Fields:
     }
     now = {"allOf": [{"$ref": REF.format(model="State")}, _object(more)], "description": "without jobs and cannot_start"}
     jobs = {"cluster": _of("string"), "cycle": _of("integer"), "time": _of("number"), "answers": _of("boolean")}
-    jobs |= {"count": _of("integer")}
+    record = {"type": ["object", "null"], "description": "of predictions of the last day that came true or not; null: too few"}
+    jobs |= {"count": _of("integer"), "record": record}
     offer = {"change": _of("string")} | {k: _of("number") for k in ("start", "end", "start_now", "end_now", "probability")}
     number = _parameter("job", "path", "integer", required=True)
     limit = _parameter("limit", "query", "integer")

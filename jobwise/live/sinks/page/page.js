@@ -3,7 +3,7 @@
 
 const $ = (id) => document.getElementById(id);
 const NEVER = 1e8;
-const FIRST = 25, ALL = 10000, AGAIN = 5000;
+const FIRST = 25, ALL = 10000, AGAIN = 30000;
 let version = -1, open = null, now = null, limit = FIRST, lost = false;
 
 function span(s) {
@@ -153,7 +153,10 @@ function connect() {
   events.onerror = () => {
     lost = true; version = -1;
     $("health").textContent = "the connection is lost; trying again"; $("health").className = "bad";
-    if (events.readyState === EventSource.CLOSED) setTimeout(connect, AGAIN);  // it gives up after an answer that is no stream
+    if (events.readyState !== EventSource.CLOSED) return;
+    lost = false;  // an answer that is no stream, as where too many read: the page is asked now and then
+    refresh();
+    setTimeout(connect, AGAIN);
   };
 }
 connect();

@@ -33,7 +33,7 @@ def address(text: str) -> tuple[str, int]:
     """The host and the port that "HOST:PORT" names. Raises InputError."""
     host, _, port = text.rpartition(":")
     if not host or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65_535:
-        raise InputError(f"--web {text!r}: HOST:PORT was expected, such as 127.0.0.1:8088, or unix:FILE")
+        raise InputError(f"{text!r}: HOST:PORT was expected, such as 127.0.0.1:8088, or unix:FILE")
     return host.strip("[]"), int(port)
 
 
@@ -71,7 +71,7 @@ def _listening(web: str) -> tuple[socket.socket, str, list[str]]:
         own = f"[{host}]" if ":" in host else host
         return s, f"http://{own}:{s.getsockname()[1]}", [*LOOPBACK, own]
     except OSError as error:
-        raise InputError(f"--web {web}: {error.strerror}") from None
+        raise InputError(f"nothing can be served at {web}: {error.strerror}") from None
 
 
 def _check_left(file: Path) -> None:
@@ -84,13 +84,13 @@ def _check_left(file: Path) -> None:
             return
         except OSError:  # it does not answer, but somebody has it, or it is not ours
             pass
-    raise InputError(f"--web {UNIX}{file}: another process serves there")
+    raise InputError(f"{UNIX}{file}: another process serves there")
 
 
 @contextmanager
-def serving(board: Board, guards: Guards, web: str, names: Sequence[str] = ()) -> Iterator[str]:
-    """Serve a board at "HOST:PORT" (port 0: any) or "unix:FILE" while within; yields its address. `names`: hosts that it is
-    asked for by, beside its own. Raises InputError where it cannot be served there."""
+def serving(board: Board, guards: Guards, web: str, names: Sequence[str] = (), metrics_alone: bool = False) -> Iterator[str]:
+    """Serve a board, or its `metrics_alone`, at "HOST:PORT" (port 0: any) or "unix:FILE" while within; yields its address.
+    `names`: hosts that it is asked for by, beside its own. Raises InputError where it cannot be served there."""
     if odd := [x for x in names if not re.fullmatch(r"[A-Za-z0-9.-]+", x)]:
         raise InputError(f"--web-host {odd[0]!r}: the name of a host was expected, such as jobs.example.org")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -98,7 +98,7 @@ def serving(board: Board, guards: Guards, web: str, names: Sequence[str] = ()) -
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(FILES, hard if hard >= 0 else FILES)), hard))
     listening, where, own = _listening(web)
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # whoever asks nonsense writes no lines on this terminal
-    app = app_of(board, guards, [*own, *(x.lower() for x in names)])
+    app = app_of(board, guards, [*own, *(x.lower() for x in names)], metrics_alone)
     limited: Any = partial(connections.Limited, shares=connections.Shares())
     config = uvicorn.Config(
         app, http=limited, log_config=None, access_log=False, lifespan="off", server_header=False,
@@ -112,7 +112,7 @@ def serving(board: Board, guards: Guards, web: str, names: Sequence[str] = ()) -
         time.sleep(0.01)
     try:
         if not server.started:
-            raise InputError(f"--web {web}: the server did not come up")
+            raise InputError(f"{web}: the server did not come up")
         yield where
     finally:
         board.close()

@@ -69,12 +69,12 @@ class User(BaseModel):
 
 class Waits(BaseModel):
     """Waits of the jobs of a partition and a QOS that started within a day. `counts`: of those up to WAITS_S each, then above;
-    `seconds`: of all together; `users`: of how many."""
+    `seconds`: of all together (null: a private page does not say); `users`: of how many."""
 
     partition: str
     qos: str
     counts: list[int]
-    seconds: float
+    seconds: float | None
     users: int
 
 
