@@ -2,13 +2,14 @@
 calls sbatch as it was called itself. It submits the job whatever the answer, and where there is none.
 
 Of the environment: SBATCH (/usr/bin/sbatch) is sbatch itself; JOBWISE_FITS has more options of `slurm fits`; an answer takes
-JOBWISE_SECONDS (5) at most, for Parsl waits 10 s for its sbatch, and holds for JOBWISE_MINUTES (5; 0: it does not) for jobs
-that ask for the same; JOBWISE_ANSWERS is a file to which answers are added, with the names of jobs, for tools that hide what
-sbatch says.
+JOBWISE_SECONDS (8) at most, for Parsl waits 10 s for its sbatch, and holds for JOBWISE_MINUTES (3; 0: it does not) for jobs
+that ask for the same; JOBWISE_ANSWERS is a file to which answers are added, with the time and the names of jobs, for tools that
+hide what sbatch says.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -17,12 +18,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from jobwise.errors import InputError, plain
 
 DAY_S = 86_400.0
+EARLIER = 8  # starts of the past that calibrate an answer: an eighth of the time of 60
+NO_JOB = {"--help", "-h", "--usage", "--version", "-V"}
 ALIKE = ("job-name", "J", "output", "o", "error", "e", "comment", "chdir", "D", "wrap", "parsable", "export")  # may differ
 
 
@@ -30,41 +34,59 @@ def main() -> None:
     """Ask when the job would start, then become sbatch."""
     words, sbatch = sys.argv[1:], os.environ.get("SBATCH", "/usr/bin/sbatch")
     with suppress(Exception):  # nothing that goes wrong here keeps a job from being submitted
-        try:
-            name, answer = asked(words)
-        except InputError as error:
-            name, answer = "job", f"jobwise: {error}"
-        print(answer, file=sys.stderr, flush=True)
-        if file := os.environ.get("JOBWISE_ANSWERS"):
-            with Path(file).open("a") as out:
-                out.write("".join(f"{name}: {line}\n" for line in answer.splitlines()))
+        if not NO_JOB & set(words[: _options(words)]):
+            try:
+                name, answer = asked(words, _piped(words))
+            except InputError as error:
+                name, answer = "job", f"jobwise: {error}"
+            print(answer, file=sys.stderr, flush=True)
+            if file := os.environ.get("JOBWISE_ANSWERS"):
+                with Path(file).open("a") as out:
+                    now = time.strftime("%F %T")
+                    out.write("".join(f"{now} {name}: {line}\n" for line in answer.splitlines()))
     try:
         os.execv(sbatch, [sbatch, *words])
     except OSError as error:
         sys.exit(f"sbatch-asks: {sbatch}: {error.strerror}")
 
 
-def asked(words: list[str]) -> tuple[str, str]:
-    """(the name of the job, the answer to when it would start) of the words behind sbatch."""
-    from jobwise.slurm.read.batch import sbatch_words
+def _options(words: list[str]) -> int:
+    """How many of the words are options."""
+    from jobwise.slurm.read.requests import parsed
+
+    return parsed(words)[1]
+
+
+def _piped(words: list[str]) -> str:
+    """The script on standard input, "" where one is named; sbatch reads it again."""
+    if _options(words) < len(words) or any(x.startswith("--wrap") for x in words) or sys.stdin is None or sys.stdin.isatty():
+        return ""
+    with tempfile.TemporaryFile() as file:
+        file.write(data := sys.stdin.buffer.read())
+        file.seek(0)
+        os.dup2(file.fileno(), 0)  # sbatch's standard input
+    return data.decode(errors="replace")
+
+
+def asked(words: list[str], piped: str = "") -> tuple[str, str]:
+    """(the name of the job, the answer to when it would start) of the words behind sbatch, and of a script that was `piped`."""
+    from jobwise.slurm.read.batch import words_of
     from jobwise.slurm.read.requests import parsed
 
     options, count = parsed(words)
     script = words[count] if count < len(words) and "wrap" not in options else ""
-    every = [*(sbatch_words(script) if script else ()), *words[:count]]  # the command line counts more
+    text = Path(script).read_text(errors="replace") if script else piped
+    every = [*(words_of(text, script or "standard input") if text else ()), *words[:count]]  # the command line counts more
     options = parsed(every)[0]
     kept = _place(options)
-    name = options.get("job-name") or options.get("J") or Path(script).name or "wrap"
-    name = plain(" ".join(name.split()))
-    age = time.time() - kept.stat().st_mtime if kept.is_file() else float("inf")
-    if age < 60 * float(os.environ.get("JOBWISE_MINUTES", "5")):
-        return name, kept.read_text() + (
-            f"\n(as of {age / 60:.0f} min ago, for a job that asks for the same)" if age > 60 else ""
-        )
-    answer, whole = _fits([" ".join(x.split("\n")) for x in every])
-    if whole:
+    name = plain(" ".join(" ".join(filter(None, (_called(options, script), options.get("comment")))).split()))
+    with _alone(kept):
+        age = time.time() - kept.stat().st_mtime if kept.is_file() else float("inf")
+        if age < 60 * float(os.environ.get("JOBWISE_MINUTES", "3")):
+            how_old = f"{age:.0f} s" if age < 100 else f"{age / 60:.0f} min"
+            return name, kept.read_text() + (f"\n(as of {how_old} ago, for a job that asks for the same)" if age > 10 else "")
+        answer = _fits([" ".join(x.split("\n")) for x in every])
         with suppress(OSError):
-            kept.parent.mkdir(parents=True, exist_ok=True)
             for old in kept.parent.iterdir():
                 if time.time() - old.stat().st_mtime > DAY_S:
                     old.unlink()
@@ -72,6 +94,21 @@ def asked(words: list[str]) -> tuple[str, str]:
             own.write_text(answer)
             os.replace(own, kept)
     return name, answer
+
+
+def _called(options: dict[str, str], script: str) -> str:
+    """The name of a job."""
+    return options.get("job-name") or options.get("J") or Path(script).name or "wrap"
+
+
+@contextmanager
+def _alone(kept: Path) -> Iterator[None]:
+    """Keep others, who ask for the same, waiting within: the first asks, and they have its answer."""
+    with ExitStack() as stack:
+        with suppress(OSError):  # where nothing can be kept each asks
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            fcntl.flock(stack.enter_context(kept.with_suffix(".lock").open("w")), fcntl.LOCK_EX)
+        yield
 
 
 def _place(options: dict[str, str]) -> Path:
@@ -84,20 +121,23 @@ def _place(options: dict[str, str]) -> Path:
     return cache / "jobwise" / "asks" / hashlib.sha256(key.encode()).hexdigest()[:32]
 
 
-def _fits(words: list[str]) -> tuple[str, bool]:
-    """(what `jobwise slurm fits` says of the options of a job, whether it knew)."""
-    limit = float(os.environ.get("JOBWISE_SECONDS", "5"))
+def _fits(words: list[str]) -> str:
+    """What `jobwise slurm fits` says of the options of a job, or why it says nothing."""
+    limit = float(os.environ.get("JOBWISE_SECONDS", "8"))
     with tempfile.NamedTemporaryFile("w", suffix=".sh") as batch:
         batch.write(f"#!/bin/sh\n#SBATCH {shlex.join(words)}\n")
         batch.flush()
-        command = [sys.executable, "-m", "jobwise.cli", "slurm", "fits", "--batch", batch.name]
+        command = [sys.executable, "-m", "jobwise.cli", "slurm", "fits", "--batch", batch.name, "--earlier", str(EARLIER)]
         command += shlex.split(os.environ.get("JOBWISE_FITS", ""))
+        quiet = os.environ | {"JOBWISE_ANNOUNCE": "0"}
         try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit, check=False)
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit, check=False, env=quiet
+            )
         except subprocess.TimeoutExpired:
-            return f"jobwise: no answer within {limit:g} s", False
-        said = (done.stdout + done.stderr).strip().replace(batch.name, "the job")
-    return said, done.returncode == 0
+            first = "the first answers take longest: `jobwise warm-up slurm starts`"
+            return f"jobwise: no answer within {limit:g} s (JOBWISE_SECONDS); {first}"
+        return (done.stdout + done.stderr).strip().replace(batch.name, "the job")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import shlex
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Optional
 
+import numpy as np
 import typer
 
 from jobwise.cli.groups import grouped
@@ -24,6 +26,7 @@ from jobwise.live.starts import Predicted
 from jobwise.slurm.read.batch import Batch, lines_of, read_batch, time_limit
 from jobwise.slurm.read.jobs import NEW
 from jobwise.slurm.read.startable import never
+from jobwise.starts.sooner import LEAST_S
 
 ALL = "all"  # partitions
 BEYOND = ("dependency", "array", "begin", "hold", "reservation")  # options that no prediction of one new job has
@@ -38,29 +41,34 @@ class NewJob:
     time: Annotated[
         Optional[str], typer.Option("--time", metavar="TIME", help="Time limit: 90m, 12h, 2d; by default the partition's.")
     ] = None
-    batch: Annotated[Optional[str], typer.Option("--batch", help="A script: what its #SBATCH lines ask for.")] = None
+    batch: Annotated[
+        Optional[str], typer.Option("--batch", help="A script: what its #SBATCH lines ask for. Other options count more.")
+    ] = None
     partition: Annotated[
         Optional[str],
         typer.Option("--partition", help="Partition; by default Slurm's default; `all`: each beside the others."),
     ] = None
     nodes: Annotated[Optional[int], typer.Option("--nodes", min=1, help="Nodes.")] = None
     gpus: Annotated[Optional[int], typer.Option("--gpus-per-node", min=0, help="GPUs of each node.")] = None
+    mem: Annotated[Optional[str], typer.Option("--mem", help="Memory of each node, as sbatch takes it: 16G.")] = None
     account: Annotated[str, typer.Option("--account", help="Account; by default that of most of the user's jobs.")] = ""
-    qos: Annotated[str, typer.Option("--qos", help="QOS; by default that of most of the user's jobs.")] = ""
+    qos: Annotated[str, typer.Option("--qos", help="QOS; by default the user's default.")] = ""
     user: Annotated[Optional[str], typer.Option("--user", help="Who would submit it; by default you.")] = None
 
     @cached_property
     def asks(self) -> Batch:
         """What it asks for: by its script, or by options. Raises InputError."""
+        words = [f"--ntasks={self.procs}"] if self.procs else []
+        words += [f"--nodes={self.nodes}"] if self.nodes else []
+        words += [f"--mem={self.mem}"] if self.mem else []
+        words += [f"--gpus-per-node={self.gpus}"] if self.gpus else []
+        limit = time_limit(self.time) if self.time else None
         if self.batch:
-            if self.procs or self.time or self.nodes or self.gpus:
-                raise InputError("--batch says what the job asks for; leave --procs, --time, --nodes and --gpus-per-node out")
-            return read_batch(self.batch)
+            asks = read_batch(self.batch, words)
+            return asks._replace(limit=limit) if limit else asks
         if not self.procs:
             raise InputError("what would be submitted? --procs N [--time TIME], or --batch SCRIPT")
-        words = f"-n {self.procs}" + (f" -N {self.nodes}" if self.nodes else "")
-        words += f" --gpus-per-node={self.gpus}" if self.gpus else ""
-        return Batch(words, {}, self.procs, time_limit(self.time) if self.time else None)
+        return Batch(shlex.join(words), {}, self.procs, limit)
 
     def submitted(self, printed: Path, partition: str | None) -> Submitted:
         """Return the cluster of a folder with it in its queue. Raises InputError."""
@@ -124,8 +132,11 @@ def _placed(job: NewJob, answer: Answer, printed: Path, partition: str | None, o
     row = now.row(NEW)
     if row < 0:
         raise InputError(f"no nodes of partition {name} can hold `{job.asks.words}`; {_largest(now, name)}")
-    if limits := [what for what, bad in never(now.workload) if bad[row]]:
-        raise InputError(f"the job would never start in partition {name}: {limits[0]}")
+    for what, bad, most in never(now.workload):
+        if bad[row]:
+            is_time = what.startswith(("MaxTime", "MaxWall"))
+            amount = "" if np.isnan(most[row]) else f" is {span(most[row]) if is_time else f'{most[row]:,.0f}'}"
+            raise InputError(f"the job would never start in partition {name}: {what}{amount}")
     p = answer.predicted(now, f"predicting starts{of and ': '}{of}")
     rows = [x | {"job": "new", "partition": name} for x in p.rows() if x["job"] == NEW]
     if not rows:
@@ -146,7 +157,9 @@ def _alone(job: NewJob, place: Place, as_json: bool) -> None:
     x, offers, now, asks = place.row, place.predicted.sooner(NEW), place.queue.now, job.asks
     site = now.workload.cluster.known_site
     ask = site.asks[now.workload.jobs["ask"][now.row(NEW)]]
-    lines = {o.change.words: lines_of(o.change.fields, site, ask) for o in offers if job.batch and o.worth_telling}
+    lines = {
+        o.change.words: lines_of(o.change.fields, site, ask, o.change.again) for o in offers if job.batch and o.worth_telling
+    }
     if as_json:
         own = {words: {"line": "\n".join(changed)} for words, changed in lines.items() if changed}
         print_json(x | {"sooner": [o.to_dict() | own.get(o.change.words, {}) for o in offers if o.worth_telling]})
@@ -156,11 +169,13 @@ def _alone(job: NewJob, place: Place, as_json: bool) -> None:
     say(f"{several(asks.cpus, 'CPU')} for {span(x['limit'])} in {x['partition']}: {says}")
     if beyond := [f"--{option}" for option in BEYOND if option in asks.options]:
         say(f"note: predicted as if it were without {' and '.join(beyond)}")
-    for text in place.queue.assumed:
-        say(f"note: {text}")
+    if place.queue.assumed:
+        say(f"note: {'; '.join(place.queue.assumed)}")
     if (ended := len(now.workload) - len(now.live)) < FEW:
         say(f"note: {several(ended, 'job')} that ended {'is' if ended == 1 else 'are'} all that is known of how long jobs run")
     say_offers(offers)
+    if not any(o.worth_telling for o in offers) and x["start"] > LEAST_S:
+        say("nothing that was tried (a shorter limit, fewer nodes, another partition or QOS) is likely to start it much sooner")
     for words, changed in lines.items():
         say(f"{words}: {changed[0]}" if len(changed) == 1 else f"{words}:")
         for line in changed if len(changed) > 1 else ():

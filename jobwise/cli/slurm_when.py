@@ -59,13 +59,22 @@ class Answer:
     policy: Policy = "slurm"
     folder: Folder = None
     keep: Keep = None
+    earlier: Annotated[
+        Optional[int],
+        typer.Option(
+            "--earlier",
+            min=0,
+            help="Starts of the past that calibrate intervals; fewer are faster. [default: 60]",
+            show_default=False,
+        ),
+    ] = None
     seed: Seed = 0
     as_json: Json = False
 
     def predicted(self, cluster: Now, what: str = "predicting starts") -> Predicted:
         """Return the starts of its jobs, with progress. Raises InputError."""
         with progress(what) as show:
-            return predict(cluster, self.policy, seed=self.seed, progress=show)
+            return predict(cluster, self.policy, earlier=self.earlier, seed=self.seed, progress=show)
 
 
 def _as_json(p, rows: list[dict], out: list[Waiting], offers: dict[int, list], policy: str) -> None:

@@ -92,7 +92,7 @@ def by(starts) -> str:
 def say_offers(offers, of: str = "") -> None:
     """Say what would start a job sooner, with the end; `of`: which job."""
     for x in [x for x in offers if x.worth_telling]:
-        often = f"{'ends' if x.change.again else 'starts'} sooner in {100 * x.sooner:.0f} % of futures"
+        often = f"{'ends' if x.change.again else 'starts'} sooner in {100 * x.sooner:.0f} % of simulated futures"
         starts = f"starts {due(x.start)} instead of {due(x.own[0])} ({often})"
         say(f"{of and f'{of}: '}{x.change.words}: {starts}; it would end {due(x.end)} instead of {due(x.own[1])}")
 

@@ -12,9 +12,12 @@ from jobwise.errors import InputError
 from jobwise.live.sources import Now, look, output
 from jobwise.slurm.read.batch import Batch
 from jobwise.slurm.read.jobs import NEW
-from jobwise.slurm.read.text import records
+from jobwise.slurm.read.text import config, records, table
 from jobwise.workload import Workload
 from jobwise.workloads.fields import seconds
+
+ENFORCED = {"associations", "limits", "qos", "safe"}  # of AccountingStorageEnforce: jobs without an association are refused
+NORMAL = "normal"
 
 
 class Submitted(NamedTuple):
@@ -30,7 +33,7 @@ def submitted(
     folder: Path, asks: Batch, user: str, *, account: str = "", qos: str = "", partition: str | None = None
 ) -> Submitted:
     """Put a job into the queue of the cluster of a folder. What it does not name is as Slurm has it: the default partition,
-    that one's DefaultTime; its account and QOS are those of most jobs of its user. Raises InputError."""
+    that one's DefaultTime, the user's default QOS; its account is that of most jobs of its user. Raises InputError."""
     before = look(folder)
     w, at, assumed = before.workload, before.now + before.workload.origin, list[str]()
     every = {r["PartitionName"]: r for r in records(output(folder, "scontrol_partition"), "PartitionName")}
@@ -42,15 +45,18 @@ def submitted(
         assumed.append(f"it names no time limit: that of partition {name} is taken")
     account, qos = account or asks.options.get("account", ""), qos or asks.options.get("qos", "")
     if before.qos and account and (user, account) not in before.qos:
-        assumed.append(f"{user} has no association with account {account} here; Slurm may refuse the job")
+        text = f"{user} has no association with account {account} here"
+        if ENFORCED & set(config(output(folder, "scontrol_config")).get("accountingstorageenforce", "").split(",")):
+            raise InputError(f"{text}: Slurm would refuse the job")
+        assumed.append(f"{text}; Slurm may refuse the job")
     if qos and qos not in w.cluster.known_site.qos_names:
         raise InputError(f"--qos {qos!r}: the cluster has {', '.join(w.cluster.known_site.qos_names) or 'none'}")
-    usual = _usual(w, user, account)
-    unnamed = ("account", account, usual[0]), ("QOS", qos, usual[1])
-    if which := [f"{what} {x}" for what, named, x in unnamed if x and not named]:
-        assumed.append(f"{' and '.join(which)} as for most jobs of {user}")
-    own = {"JobID": str(NEW), "JobIDRaw": str(NEW), "JobName": "new", "User": user, "Account": account or usual[0]}
-    own |= {"Partition": name, "QOS": qos or usual[1], "State": "PENDING", "Submit": f"{int(at)}", "Eligible": f"{int(at)}"}
+    if not account and (account := _usual(w, user)):
+        assumed.append(f"account {account}, as for most jobs of {user}")
+    if not qos and (qos := _default_qos(folder, before, user, account)):
+        assumed.append(f"QOS {qos}, the default of {user} there")
+    own = {"JobID": str(NEW), "JobIDRaw": str(NEW), "JobName": "new", "User": user, "Account": account}
+    own |= {"Partition": name, "QOS": qos, "State": "PENDING", "Submit": f"{int(at)}", "Eligible": f"{int(at)}"}
     own |= {"TimelimitRaw": f"{limit / 60:.0f}", "NNodes": "1", "NCPUS": f"{asks.cpus}", "ReqCPUS": f"{asks.cpus}"}
     own |= {"ReqTRES": f"cpu={asks.cpus}", "SubmitLine": f"sbatch {asks.words} job.sh"}
     return Submitted(look(folder, own), name, limit, tuple(assumed))
@@ -74,14 +80,17 @@ def _default_limit(name: str, r: dict[str, str]) -> float:
     raise InputError(f"the job names no time limit, and partition {name} sets none; name one, such as --time=2:00:00")
 
 
-def _usual(w: Workload, user: str, account: str) -> tuple[str, str]:
-    """(account, QOS) of most jobs of a user, in an account if one is named; "" where they are unknown."""
-    jobs, names = w.jobs, w.names
-    own = np.isin(jobs["user"], [k for k, x in names["user"].items() if x == user])
-    if account:
-        own &= np.isin(jobs["group"], [k for k, x in names["group"].items() if x == account])
-    pairs = Counter(zip(jobs["group"][own].tolist(), jobs["queue"][own].tolist(), strict=True))
-    if not pairs:
-        return "", ""
-    group, queue = pairs.most_common(1)[0][0]
-    return names["group"].get(group, ""), names["queue"].get(queue, "")
+def _usual(w: Workload, user: str) -> str:
+    """The account of most jobs of a user; "" where there are none."""
+    own = w.jobs["group"][np.isin(w.jobs["user"], [k for k, x in w.names["user"].items() if x == user])]
+    return w.names["group"].get(Counter(own.tolist()).most_common(1)[0][0], "") if len(own) else ""
+
+
+def _default_qos(folder: Path, c: Now, user: str, account: str) -> str:
+    """The QOS of jobs of a user in an account that name none: the association's default, else Slurm's own, normal; "" where
+    there is none."""
+    for r in table(output(folder, "sacctmgr_assoc")):
+        if (r.get("User"), r.get("Account")) == (user, account) and (default := r.get("Def QOS") or r.get("DefaultQOS")):
+            return default
+    may = c.qos.get((user, account)) or c.workload.cluster.known_site.qos_names
+    return NORMAL if NORMAL in may else ""

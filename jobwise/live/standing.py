@@ -22,7 +22,7 @@ from jobwise.slurm.read.text import nodes
 from jobwise.starts.futures import Drawn
 from jobwise.workload import Workload, supposed
 
-STEPS = 256  # events and passes between two looks at whether all have started
+STEPS = 1024  # events and passes between two looks at whether all have started
 
 
 class SitePlayer:

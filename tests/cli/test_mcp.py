@@ -106,7 +106,7 @@ def test_wrong_questions_are_one_line(place):
         ("fits", {"cpus": 4000, "time": "1h"}),
         ("what_if", {"nodes": 1}),
     )
-    for result, says in ((gone, "job 1 does not wait"), (never, "can hold `-n 4000`"), (lost, "--site FOLDER")):
+    for result, says in ((gone, "job 1 does not wait"), (never, "can hold `--ntasks=4000`"), (lost, "--site FOLDER")):
         assert result.is_error and says in result.content[0].text and "\n" not in result.content[0].text
 
 

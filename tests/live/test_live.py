@@ -364,7 +364,8 @@ def test_jobs_that_ask_for_the_same_are_asked_about_once(cluster, tmp_path):
     assert "2 CPUs for 30 min in batch: starts " in first.stderr and second.stderr == first.stderr
     lines = Path(file).read_text().splitlines()
     count = len(first.stderr.splitlines())
-    assert [x.rpartition(": 2 CPUs")[0] for x in lines if "2 CPUs" in x] == [evil, "sort"] and len(lines) == 2 * count
+    names = [x.rpartition(": 2 CPUs")[0][20:] for x in lines if "2 CPUs" in x]  # behind the time
+    assert names == [evil, "sort"] and len(lines) == 2 * count
     assert not (tmp_path / "taken").exists()
     (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH --job-name=b -n 2 --time=1:00:00\ntrue\n")
     (tmp_path / "data.txt").write_text("#SBATCH -n 9\n")
@@ -374,15 +375,42 @@ def test_jobs_that_ask_for_the_same_are_asked_about_once(cluster, tmp_path):
 
 
 def test_an_answer_that_is_kept_says_how_old_it_is(tmp_path, monkeypatch):
+    """Also that there was none: whoever submits two hundred jobs alike does not wait for each."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(asking, "_fits", lambda words: (f"starts now: {len(words)}", True))
-    assert asking.asked(["-n", "2", "-J", "a\nb"]) == ("a b", "starts now: 4")
-    (kept,) = (tmp_path / "jobwise" / "asks").iterdir()
+    monkeypatch.setattr(asking, "_fits", lambda words: f"starts now: {len(words)}")
+    assert asking.asked(["-n", "2", "-J", "a\nb", "--comment=align s1"]) == ("a b align s1", "starts now: 5")
+    (kept,) = (x for x in (tmp_path / "jobwise" / "asks").iterdir() if x.suffix != ".lock")
     os.utime(kept, (time.time() - 130, time.time() - 130))
     name, answer = asking.asked(["-n", "2"])
-    assert name == "wrap" and answer == "starts now: 4\n(as of 2 min ago, for a job that asks for the same)"
+    assert name == "wrap" and answer == "starts now: 5\n(as of 2 min ago, for a job that asks for the same)"
     os.utime(kept, (time.time() - 400, time.time() - 400))
     assert asking.asked(["-n", "2"])[1] == "starts now: 2"
+
+
+@pytest.mark.cli
+def test_a_script_on_standard_input_is_asked_about_and_passed_on(cluster, tmp_path):
+    (tmp_path / "sbatch").write_text("#!/bin/sh\ncat\n")
+    (tmp_path / "sbatch").chmod(0o755)
+    more = {"SBATCH": str(tmp_path / "sbatch"), "JOBWISE_FITS": f"--folder {cluster}", "JOBWISE_SECONDS": "60"}
+    script = "#!/bin/sh\n#SBATCH -c 3\n#SBATCH -t 30\necho hello\n"
+    words = [*ASKS, "--parsable"]
+    done = subprocess.run(words, input=script, capture_output=True, text=True, env=os.environ | more, check=False)
+    assert done.stdout == script and "3 CPUs for 30 min in batch: starts " in done.stderr and "predicting" not in done.stderr
+    done = subprocess.run([*ASKS, "--version"], capture_output=True, text=True, env=os.environ | more, check=False, input="")
+    assert done.stderr == "" and done.returncode == 0
+
+
+@pytest.mark.cli
+def test_jobs_alike_that_are_submitted_at_once_are_asked_about_once(cluster, tmp_path):
+    """The second waits for the answer of the first."""
+    (tmp_path / "sbatch").write_text("#!/bin/sh\n")
+    (tmp_path / "sbatch").chmod(0o755)
+    more = {"SBATCH": str(tmp_path / "sbatch"), "JOBWISE_FITS": f"--folder {cluster}", "JOBWISE_SECONDS": "60"}
+    env = os.environ | more
+    words = [*ASKS, "-n", "3", "-t", "41", "--wrap", "true"]
+    both = [subprocess.Popen([*words, "-J", x], stderr=subprocess.PIPE, text=True, env=env) for x in "ab"]
+    said = [p.communicate()[1].partition("\n(as of")[0] for p in both]
+    assert said[0].strip() == said[1].strip() and "3 CPUs for 41 min in batch: starts " in said[0]
 
 
 @pytest.mark.parametrize("limit", ["UNLIMITED", "0", "9999999999999"])
@@ -499,7 +527,7 @@ def bad(folder, name, text):
         (lambda f: ["fits", "--folder", str(f), "--procs", "4", "--time", "2h", "--partition", "x"], "the cluster has batch"),
         (
             lambda f: ["fits", "--folder", str(f), "--procs", "99", "--time", "2h"],
-            "can hold `-n 99`; its largest node has 4 CPUs, 8 GiB, 2 GPUs",
+            "can hold `--ntasks=99`; its largest node has 4 CPUs, 8 GiB, 2 GPUs",
         ),
     ],
 )
@@ -641,7 +669,7 @@ def test_a_job_that_could_never_start_is_said_in_a_line(cluster, capsys):
     (cluster / "sacct.txt").write_text("\n".join([head, *rows]) + "\n")
     words = ["slurm", "fits", "--folder", str(cluster), "--procs", "4", "--time", "2h", "--partition"]
     assert run([*words, "short"]) == 2
-    assert "partition short" in capsys.readouterr().err
+    assert "partition short: MaxTime of partition short is 60 min" in capsys.readouterr().err
     assert run([*words, "all", "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
     assert [x["partition"] for x in out["places"]] == ["batch"] and "short" in out["cannot"][0]

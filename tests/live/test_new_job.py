@@ -72,12 +72,15 @@ def test_no_limit_at_all_is_one_line(folder):
         submitted(folder, batch(), "u1", partition="none")
 
 
-def test_the_qos_of_its_script_counts_else_that_of_most_jobs_of_its_user(folder):
+def test_the_qos_of_its_script_counts_else_the_default_of_its_user(folder):
     names = ("normal", "high")
     x = submitted(folder, batch("--qos=high -A all", limit=600.0), "u1")
     assert names[new(x)["queue"]] == "high" and x.assumed == ()
     x = submitted(folder, batch(limit=600.0), "u1")
-    assert names[new(x)["queue"]] == "normal" and x.assumed == ("account all and QOS normal as for most jobs of u1",)
+    assert names[new(x)["queue"]] == "normal" and x.assumed == (
+        "account all, as for most jobs of u1",
+        "QOS normal, the default of u1 there",
+    )
     assert x.now.workload.names["group"][new(x)["group"]] == "all"
     x = submitted(folder, batch("--qos=high", limit=600.0), "u1", qos="normal", account="all")
     assert names[new(x)["queue"]] == "normal" and x.assumed == ()
@@ -85,10 +88,21 @@ def test_the_qos_of_its_script_counts_else_that_of_most_jobs_of_its_user(folder)
         submitted(folder, batch("-q gold", limit=600.0), "u1")
 
 
+def test_the_default_qos_of_an_association_counts_whatever_ran(folder):
+    rows = ["Cluster|Account|User|Share|ParentName|QOS|Def QOS", "|root|||root||", "|all||1|root|normal|"]
+    (folder / "sacctmgr_assoc.txt").write_text("\n".join([*rows, "|all|u1|1||normal,high|high"]) + "\n")
+    x = submitted(folder, batch(limit=600.0), "u1")
+    assert ("normal", "high")[new(x)["queue"]] == "high" and x.assumed[1] == "QOS high, the default of u1 there"
+
+
 def test_an_account_that_its_user_does_not_have_is_said(folder):
     x = submitted(folder, batch(limit=600.0), "u1", account="physics", qos="normal")
     assert x.assumed == ("u1 has no association with account physics here; Slurm may refuse the job",)
-    assert submitted(folder, batch(limit=600.0), "stranger").assumed == ()
+    assert submitted(folder, batch(limit=600.0), "stranger").assumed == ("QOS normal, the default of stranger there",)
+    with (folder / "scontrol_config.txt").open("a") as out:
+        out.write("AccountingStorageEnforce = associations,limits\n")
+    with pytest.raises(InputError, match="u1 has no association with account physics here: Slurm would refuse the job"):
+        submitted(folder, batch(limit=600.0), "u1", account="physics")
 
 
 def test_the_command_prints_what_it_took(folder, tmp_path, capsys):
@@ -96,7 +110,7 @@ def test_the_command_prints_what_it_took(folder, tmp_path, capsys):
     words = ["slurm", "fits", "--folder", str(folder), "--user", "u1", "--batch", str(tmp_path / "job.sh")]
     assert run([*words, "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
-    assert out["limit"] == 1800 and len(out["assumed"]) == 2 and out["qos"] == "normal"
+    assert out["limit"] == 1800 and len(out["assumed"]) == 3 and out["qos"] == "normal"
     assert run(words) == 0
     text = capsys.readouterr().out
     assert text.startswith("4 CPUs for 30 min in short: starts ") and "note: it names no time limit" in text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,13 +27,9 @@ class Batch(NamedTuple):
     limit: float | None
 
 
-def sbatch_words(path: str) -> list[str]:
+def words_of(text: str, path: str) -> list[str]:
     """Return the words of the #SBATCH lines of a script, up to its first command, as sbatch reads them. Raises InputError:
     file:line, and what would be right."""
-    try:
-        text = Path(path).read_text(errors="replace")
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from None
     lines = text.splitlines()[:MOST_LINES]
     if not lines or not lines[0].startswith("#!"):
         raise InputError(f"{path}:1: a batch script begins with #! and the path of its shell")
@@ -49,9 +45,14 @@ def sbatch_words(path: str) -> list[str]:
     return words
 
 
-def read_batch(path: str) -> Batch:
-    """Read what the #SBATCH lines of a script ask for. Raises InputError: file:line, and what would be right."""
-    words = sbatch_words(path)
+def read_batch(path: str, more: Sequence[str] = ()) -> Batch:
+    """Read what the #SBATCH lines of a script ask for; `more` words of sbatch's command line count more. Raises InputError:
+    file:line, and what would be right."""
+    try:
+        text = Path(path).read_text(errors="replace")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from None
+    words = [*words_of(text, path), *more]
     asked = parsed(words)[0]
     try:
         row = by_line(asked, (0, 0))
@@ -77,9 +78,11 @@ def time_limit(text: str) -> float:
     return limit
 
 
-def lines_of(fields: Mapping[str, Any], site: Site, ask: Any) -> list[str]:
+def lines_of(fields: Mapping[str, Any], site: Site, ask: Any, again: bool = False) -> list[str]:
     """Return the #SBATCH lines for the fields of another request, of a job that asks for `ask` (a row of `Site.asks`): another
-    ask is for half of it."""
+    ask is for half of it. `again`: its limit is the least (TimeMin) of a job that begins again."""
+    if again:
+        return [f"#SBATCH --time-min={int(fields['walltime'] // 60)}", "#SBATCH --requeue"]
     out = []
     if "partition" in fields:
         out.append(f"--partition={site.partition_names[int(site.queues[int(fields['partition'])][0])]}")

@@ -38,8 +38,10 @@ def _least(w: Workload) -> np.ndarray:
     return np.where(whole, np.maximum(table, amounts), table)
 
 
-def never(w: Workload) -> Iterator[tuple[str, np.ndarray]]:
-    """(which limit, [J] the jobs that it alone would keep from starting in all of their partitions)."""
+def never(w: Workload) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """(which limit, [J] the jobs that it alone would keep from starting in all of their partitions, [J] its amount, of which a
+    time is in s; NaN where it is none)."""
+    none = np.full(len(w), np.nan)
     site, jobs = w.cluster.known_site, w.jobs
     queues = site.queues[jobs["partition"]]
     asked = site.asks["nodes"][jobs["ask"]]
@@ -50,14 +52,18 @@ def never(w: Workload) -> Iterator[tuple[str, np.ndarray]]:
             bad &= (p < 0) | ((here == 0) if x is None else (x > here))
         if bad.any():
             which = site.partition_names[queues[int(np.argmax(bad)), 0]]
-            yield f"{what} of partition {which}", bad
+            yield (
+                f"{what} of partition {which}",
+                bad,
+                none if x is None else site.partitions[column][queues[:, 0]].astype(float),
+            )
     least = _least(w)
     for a, below in _limited(w):
         too_much = (least > site.associations["all"][a]).any(axis=1)
         if (bad := below & (too_much | (site.associations["jobs"][a] < 1))).any():
-            yield f"the limits of association {a}", bad
+            yield f"the limits of association {a}", bad, none
     if (bad := (site.licence_asks[site.asks["licences"][jobs["ask"]]] > site.licences).any(axis=1)).any():
-        yield "the number of licences", bad
+        yield "the number of licences", bad, none
     for what, limit, need in (
         ("MaxWall", site.qos["max_wall"], jobs["walltime"]),
         *((f"the limit on {name} of all jobs", site.qos["all"][:, i], least[:, i]) for i, name in enumerate(LIMITS)),
@@ -65,7 +71,7 @@ def never(w: Workload) -> Iterator[tuple[str, np.ndarray]]:
     ):
         most, row = limit_of_qos(w, limit)
         if (bad := need > most).any():
-            yield f"{what} of QOS {site.qos_names[row[int(np.argmax(bad))]]}", bad
+            yield f"{what} of QOS {site.qos_names[row[int(np.argmax(bad))]]}", bad, most
 
 
 def limit_of_qos(w: Workload, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -100,14 +106,14 @@ def _limited(w: Workload) -> Iterator[tuple[int, np.ndarray]]:
 
 def check(w: Workload) -> None:
     """Raises NeverStart where limits would never let jobs start."""
-    for what, bad in never(w):
+    for what, bad, _ in never(w):
         raise NeverStart(w, bad, what)
 
 
 def lifted(w: Workload, recorded: np.ndarray) -> Workload:
     """The site with limits that let all of its `recorded` jobs [J] bool start, for they did; each change is among its
     guesses."""
-    against = [(what, int((bad & recorded).sum())) for what, bad in never(w)]
+    against = [(what, int((bad & recorded).sum())) for what, bad, _ in never(w)]
     texts = [f"{n:,} jobs ran against {what}: it is taken as wide as they need" for what, n in against if n]
     site = w.cluster.known_site
     if not texts:

@@ -1,6 +1,6 @@
 """Panels for tools that people have: Open OnDemand's dashboard in Chromium, Grafana's on the JSON API; waits by partition and QOS.
 
-Modules: live/sinks/page/metrics.py, live/sinks/page/state.py.
+Modules: live/sinks/page/metrics.py, live/sinks/page/state.py, live/sinks/page/veil.py.
 """
 
 import base64
