@@ -101,10 +101,13 @@ def broken(name: str, width: int) -> str:
 def say(text: str) -> None:
     """A line for people, wrapped to the terminal between words, without control characters."""
     if not (limit := _limit()):
-        print(plain(text))
+        print(plain(text), flush=True)  # in a service's log at once
         return
     for line in plain(text).split("\n"):
-        print("\n".join(textwrap.wrap(line, limit, break_long_words=False, break_on_hyphens=False, subsequent_indent="  ")))
+        print(
+            "\n".join(textwrap.wrap(line, limit, break_long_words=False, break_on_hyphens=False, subsequent_indent="  ")),
+            flush=True,
+        )
 
 
 def print_json(data) -> None:

@@ -8,11 +8,13 @@ import tempfile
 import time
 from concurrent.futures import BrokenExecutor, wait
 from contextlib import redirect_stdout
+from dataclasses import replace
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
+import numpy as np
 import typer
 
 from jobwise.cli import samples
@@ -24,8 +26,13 @@ from jobwise.forecast.load_models import models_for
 from jobwise.forecast.loads import Series, judged
 from jobwise.live.standing import SitePlayer
 from jobwise.parallel.pool import Pool
+from jobwise.power.prices import Stepwise
+from jobwise.power.setting import powered
+from jobwise.power.table import PowerTable
 from jobwise.sim.simulation import Simulation
 from jobwise.slurm.judge.changes import fitting
+from jobwise.slurm.judge.open_loop import check
+from jobwise.slurm.read.recording import Pass, RecordedStart, Recording
 from jobwise.starts.history import History
 from jobwise.starts.on_log import when
 from jobwise.starts.predictor import Predictor
@@ -37,13 +44,15 @@ from jobwise.workloads.sites import on_site
 from jobwise.workloads.workflows import workflow
 
 FAMILY_NAMES = (
-    "recommended, runtimes, rules, nodes, flows, slots, gpus, buffer, window, search, forecasts, promises, slurm, starts"
+    "recommended, runtimes, rules, nodes, flows, slots, gpus, buffer, window, search, forecasts, promises, power, slurm, "
+    "starts, check"
 )
 ABOUT = {  # functions that each compiles in a process of its own, behind those before it: `python -m benchmarks.compiling`
     "recommended": 369, "runtimes": 12, "rules": 91, "promises": 175, "nodes": 208, "flows": 15, "slots": 182, "gpus": 165,
     "buffer": 100, "window": 104, "search": 0, "forecasts": 10, "slurm": 269, "starts": 182,
 }  # fmt: skip
 PACKAGES = {"runtimes": ("lightgbm",), "forecasts": ("pandas", "sklearn")}  # that families need beyond the base install
+PACKAGES |= dict.fromkeys(("slots", "gpus", "buffer", "window", "search"), ("gymnasium",))
 WHOLE = 1366  # functions that all of them compile, side by side, for they share many
 LOOK_S = 0.5  # between two looks at how far it is
 
@@ -67,7 +76,15 @@ def warm_up(
     for name in families or ():
         if name not in FAMILIES:
             raise unknown("family of kernels", name, FAMILIES)
-    wanted = list(dict.fromkeys(families or [n for n in FAMILIES if all(map(find_spec, PACKAGES.get(n, ())))]))
+    lacks = {n: own for n in FAMILIES if (own := [p for p in PACKAGES.get(n, ()) if find_spec(p) is None])}
+    if lost := [n for n in families or () if n in lacks]:
+        raise InputError(
+            f"{lost[0]} needs {' and '.join(lacks[lost[0]])}, which {'is' if len(lacks[lost[0]]) == 1 else 'are'} not installed"
+        )
+    wanted = list(dict.fromkeys(families or [n for n in FAMILIES if n not in lacks]))
+    if lacks and not families:
+        which = ", ".join(sorted({p for own in lacks.values() for p in own}))
+        print(f"left out, for {which} are not installed: {', '.join(lacks)}", file=sys.stderr, flush=True)
     begun, cores, context = time.monotonic(), workers or os.cpu_count() or 1, get_context("spawn")
     count, compiled = context.Value("i", 0), 0
     total = WHOLE if len(wanted) == len(FAMILIES) else sum(ABOUT[name] for name in wanted)
@@ -132,7 +149,10 @@ def _promises() -> None:
     jw.simulate(part, "jobwise")
     sim, run = Simulation(part), jw.resolve("jobwise")
     sim.advance()
-    run.decide(sim.view())
+    view = sim.view()
+    run.decide(view)
+    run.explain(view)
+    run.ended(view, view.queue[:1])
 
 
 def _nodes() -> None:
@@ -153,6 +173,27 @@ def _slurm() -> None:
     fitting(w)
 
 
+def _power() -> None:
+    import jobwise
+
+    jw: Any = jobwise
+    cap = Stepwise(np.array([-np.inf]), np.array([10_000.0]))
+    on_processors = replace(samples.log(), cluster=jw.nodes(16, processors=4))
+    for w in (samples.log(), on_processors, on_site(samples.log(), 16, 4)):
+        jw.simulate(powered(w, PowerTable(idle=50.0, core=10.0), cap=cap), "fcfs+easy")
+
+
+def _check() -> None:
+    """Passes of a recorded Slurm, here of two jobs, computed and carried on."""
+    w = on_site(samples.log().take(slice(0, 8)), 16, 4, age=1000, fair_share=1000)
+    eligible = w.jobs["submit"].copy()
+    w = replace(w, columns=w.columns | {"eligible": eligible, **dict.fromkeys(("array", "job"), np.arange(len(w)))})
+    now = float(eligible[-1]) + 10.0
+    begun = [RecordedStart(now, row, tuple(range(16))[: -(-int(w.jobs["request"][row, 0]) // 4)]) for row in (0,)]
+    passes = [Pass("price", now - 1.0), Pass("main", now, starts=begun), Pass("backfill", now + 1.0, until=now + 2.0)]
+    check(Recording(w, dict(enumerate(eligible.tolist())), {0: now + 5.0}, passes, list(range(len(w)))))
+
+
 def _flows() -> None:
     import jobwise
 
@@ -162,8 +203,6 @@ def _flows() -> None:
 
 
 def _forecasts() -> None:
-    import numpy as np
-
     s = Series("warm-up", 0.0, 300.0, np.sin(np.arange(1200) / 40.0) + 2.0)
     judged(s, models_for([s], ["persistence", "seasonal", "ewma", "ridge"], (1,)), (1,))
 
@@ -199,10 +238,6 @@ def _starts() -> None:
     import jobwise
 
     jw: Any = jobwise
-    from dataclasses import replace
-
-    import numpy as np
-
     part = jw.lublin(400, procs=64, load=1.0, seed=1)
     at = float(part.jobs["submit"][300])
     when(part, "fcfs+easy", at)
@@ -226,6 +261,8 @@ FAMILIES = {  # those that take longest first
     "window": samples.window,
     "search": _search,
     "forecasts": _forecasts,
+    "power": _power,
     "slurm": _slurm,
+    "check": _check,
     "starts": _starts,
 }
