@@ -20,7 +20,7 @@ import numpy as np
 import jobwise as jw
 from benchmarks.compare import main as compare
 from benchmarks.learning import learning
-from benchmarks.markdown import table
+from benchmarks.markdown import page, table
 from benchmarks.timing import seconds
 from jobwise.report.sections import made
 from jobwise.workloads.transform import first, stretch
@@ -173,7 +173,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
     parser.add_argument("--traces", type=Path, default=Path("traces"), help="folder with SWF logs")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
-    parser.add_argument("--out", type=Path, default=HERE / "RESULTS.md")
+    parser.add_argument("--out", type=page, default=HERE / "RESULTS.md")
     options = parser.parse_args()
     head = (
         f"# Results\n\nMade by {made('make bench')}; do not edit.\n\n"

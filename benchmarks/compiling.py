@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 
 from jobwise.cli.warm_up import FAMILIES
 
@@ -36,4 +37,5 @@ def _compiled(cache: str, *words: str) -> tuple[int, float]:
 
 
 if __name__ == "__main__":
+    ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter).parse_known_args()
     main()

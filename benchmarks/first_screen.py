@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -249,6 +250,7 @@ def bounds() -> str:
 
 
 if __name__ == "__main__":
+    ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter).parse_known_args()
     logs = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/traces/swf")
     recordings = Path(sys.argv[2] if len(sys.argv) > 2 else "../shared/slurm/recorded")
     write(picture(logs), outputs(logs, recordings))

@@ -10,6 +10,7 @@ import os
 import platform
 import sys
 import time
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from pathlib import Path
 
 import numpy as np
@@ -137,4 +138,5 @@ runs of one sequence ({count:,} rows), a tenth of a step; the paper's 50 epochs 
 
 
 if __name__ == "__main__":
+    ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter).parse_known_args()
     main()

@@ -9,6 +9,7 @@ import os
 import platform
 import sys
 import time
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from pathlib import Path
 
 import numpy as np
@@ -119,4 +120,5 @@ One training iteration of DeepRM with its published numbers (50 jobsets x 20 run
 
 
 if __name__ == "__main__":
+    ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter).parse_known_args()
     main()

@@ -12,6 +12,7 @@ times, too.
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from itertools import combinations, product
 from pathlib import Path
 
@@ -239,4 +240,5 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter).parse_known_args()
     main(Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/traces/swf"))

@@ -6,6 +6,7 @@ python -m benchmarks.names      writes the tables between the marks; `make test`
 from __future__ import annotations
 
 import re
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from pathlib import Path
 
 from jobwise.policies.parts import GRAMMAR, STREAM
@@ -39,4 +40,5 @@ def page() -> str:
 
 
 if __name__ == "__main__":
+    ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter).parse_known_args()
     PAGE.write_text(page())

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.markdown import table
+from benchmarks.markdown import page, table
 from jobwise.cluster import nodes
 from jobwise.power.prices import Stepwise
 from jobwise.power.setting import powered
@@ -116,7 +116,7 @@ def main() -> int:
     """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hours", type=float, default=1e6)
-    parser.add_argument("--out", type=Path, help="the page; without it benchmarks/POWER.md")
+    parser.add_argument("--out", type=page, help="the page; without it benchmarks/POWER.md")
     given = parser.parse_args()
     lines = [
         "# A cap on power",

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.markdown import table
+from benchmarks.markdown import page, table
 from jobwise.report.sections import made
 from jobwise.workloads.source import open_log
 
@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=list(HEADS))
     parser.add_argument("--all", action="store_true", help="PBS, LSF and Grid Engine with all numbers of rows, too")
     parser.add_argument("--read", nargs=2, help=argparse.SUPPRESS)
-    parser.add_argument("--out", type=Path, default=PAGE)
+    parser.add_argument("--out", type=page, default=PAGE)
     asked = parser.parse_args()
     if asked.read:
         read_once(*asked.read)
