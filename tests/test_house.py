@@ -320,8 +320,8 @@ def test_functions_say_what_they_take_and_return():
 
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
     "top": 2440,
-    "cli": 5660,
-    "compare": 2370,
+    "cli": 5700,
+    "compare": 2395,
     "compiled": 550,
     "forecast": 1100,
     "learn": 5110,
@@ -329,7 +329,7 @@ LINES = {  # most lines of a package; raised only by a commit whose message says
     "parallel": 800,
     "policies": 2915,
     "power": 790,
-    "report": 1870,
+    "report": 1880,
     "sim": 10_770,
     "slurm": 6_170,
     "starts": 815,

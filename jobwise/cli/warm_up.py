@@ -49,11 +49,12 @@ FAMILY_NAMES = (
 )
 ABOUT = {  # functions that each compiles in a process of its own, behind those before it: `python -m benchmarks.compiling`
     "recommended": 369, "runtimes": 12, "rules": 91, "promises": 175, "nodes": 208, "flows": 15, "slots": 182, "gpus": 165,
-    "buffer": 100, "window": 104, "search": 0, "forecasts": 10, "slurm": 269, "starts": 182,
+    "buffer": 100, "window": 104, "search": 0, "forecasts": 10, "power": 259, "slurm": 269,
+    "check": 245, "starts": 182,
 }  # fmt: skip
 PACKAGES = {"runtimes": ("lightgbm",), "forecasts": ("pandas", "sklearn")}  # that families need beyond the base install
 PACKAGES |= dict.fromkeys(("slots", "gpus", "buffer", "window", "search"), ("gymnasium",))
-WHOLE = 1366  # functions that all of them compile, side by side, for they share many
+WHOLE = 1556  # functions that all of them compile, side by side, for they share many
 LOOK_S = 0.5  # between two looks at how far it is
 
 

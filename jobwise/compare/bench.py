@@ -37,6 +37,7 @@ ENTRIES: tuple[str, ...] = ("fcfs+easy", "fcfs", "sjf+easy", "saf+easy", "wfp3+e
 ENTRIES += ("saf+easy+guard24h", "jobwise", "zoo:sdsc-sp2", "zoo:alcf-theta", "zoo:lanl-cm5")
 SHARE = 0.7  # of the jobs: the earlier months
 LEAST, JOBS, REPLICAS = 12, 10_000, 5  # of the later months; of their submits, moved in time
+OTHERS = (0.0, None, 0.0, 1.0)  # other run times at four moments: as short as may be, drawn, the request
 NUMBERS = ("bounded_slowdown", "wait", "max_wait", "over_a_day", "utilisation", "makespan")
 
 
@@ -116,12 +117,13 @@ class LaterMonths(NamedTuple):
 
 class Performance(NamedTuple):
     """What an entry did on a task: NUMBERS and `awrt` (s) and `hours` (processor-h up to the last end), means over replicas;
-    `slow` [R, B] mean bounded slowdowns of blocks of time; `moved`: starts that followed run times that nobody could know;
-    `flattered`: trained on these jobs; `error`: why there is nothing."""
+    `slow` [R, B] mean bounded slowdowns of blocks of time; `moved`: starts that followed run times that nobody could know, of
+    those `tried`; `flattered`: trained on these jobs; `error`: why there is nothing."""
 
     numbers: dict[str, float]
     slow: np.ndarray
     moved: int = 0
+    tried: int = 0
     flattered: str = ""
     error: str = ""
 
@@ -153,17 +155,17 @@ def score(
 ) -> Performance:
     """Let an entry schedule a task; what goes wrong is the score's `error`. `fresh`: also where there is a score."""
     kept = t.files[0].with_name(f"{_label(entry)}.json")
-    key = {"entry": entry.key, "log": t.sums}
+    key = {"entry": entry.key, "log": t.sums, "others": list(OTHERS)}
     if not fresh and kept.is_file() and (known := _read(kept)) and known.get("key") == key:
         progress(len(t.logs) + 1)
-        return Performance(known["numbers"], np.array(known["slow"]), known["moved"], known["flattered"])
+        return Performance(**{k: known[k] for k in ("numbers", "moved", "tried", "flattered")}, slow=np.array(known["slow"]))
     records = list[Record]()
     try:
         for w in t.logs:
             records.append(entry.record(w))
             progress(1)
         drawn = int(hashlib.sha256(json.dumps(key).encode()).hexdigest(), 16)  # of the replicas: none that an entry knows
-        moved = peeks(entry, records[drawn % len(records)])
+        moved, tried = peeks(entry, records[drawn % len(records)])
         progress(1)
     except InputError as error:
         progress(len(t.logs) + 1 - len(records))
@@ -171,7 +173,7 @@ def score(
     numbers = [_numbers(r) for r in records]
     means = {k: float(np.mean([x[k] for x in numbers])) for k in numbers[0]}
     slow = np.array([windows.in_time(r, t.blocks) for r in records])
-    out = Performance(means, slow, moved, entry.flattered(t.logs[0]))
+    out = Performance(means, slow, moved, tried, entry.flattered(t.logs[0]))
     data = {"key": key, "entry": entry.name, **out._asdict(), "slow": out.slow.tolist()}
     write_whole(kept, json.dumps(data, indent=1) + "\n")
     return out
@@ -182,13 +184,30 @@ def _numbers(r: Record) -> dict[str, float]:
     return {k: s[k] for k in NUMBERS} | {"awrt": s["area_weighted_response"], "hours": hours}
 
 
-def peeks(entry: Entrant, r: Record) -> int:
-    """Return how many starts of an entry follow run times that nobody could know: at the time when half of the jobs have ended,
-    those that have not get other run times, and no start before may move."""
-    jobs, cut = r.jobs, float(np.median(r.jobs["end"]))
-    start = entry.record(with_other_runs(r.workload, jobs["start"], cut)).jobs["start"]
-    early = (jobs["start"] < cut) | (start < cut)
-    return int((early & (np.abs(start - jobs["start"]) > 0.5)).sum())
+def peeks(entry: Entrant, r: Record) -> tuple[int, int]:
+    """Return (how many starts of an entry follow run times that nobody could know, how many were tried). Behind the start with
+    most rivals in each quarter of the starts, the jobs that have not ended get other run times, and no start before may move.
+    A start is tried where it has a rival among these."""
+    jobs, moved, tried = r.jobs, 0, 0
+    for cut, share in zip(contested(jobs, len(OTHERS)), OTHERS, strict=False):
+        start = entry.record(with_other_runs(r.workload, jobs["start"], cut, share)).jobs["start"]
+        early = (jobs["start"] < cut) | (start < cut)
+        moved += int((early & (np.abs(start - jobs["start"]) > 0.5)).sum())
+        tried += int((rivals(jobs, jobs[jobs["end"] > cut])[jobs["start"] < cut] > 0).sum())
+    return moved, tried
+
+
+def contested(jobs: np.ndarray, count: int) -> list[float]:
+    """Return the moments (s) just behind the start with most rivals among each of `count` parts of the starts."""
+    order, against = np.argsort(jobs["start"], kind="stable"), rivals(jobs, jobs)
+    return [float(jobs["start"][part[np.argmax(against[part])]]) + 1.0 for part in np.array_split(order, count) if len(part)]
+
+
+def rivals(jobs: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """[J] how many of `others` went on waiting when a job started that were no larger: each might have started in its place."""
+    submit, start, size = others["submit"], others["start"], others["request"][:, 0]
+    each = zip(jobs["start"].tolist(), jobs["request"][:, 0].tolist(), strict=True)
+    return np.array([int(((submit <= t) & (start > t) & (size <= n)).sum()) for t, n in each])
 
 
 def _label(entry: Entrant) -> str:
@@ -256,6 +275,10 @@ class Standings:
     def moved(self, e: int) -> int:
         """Return how many starts of an entry followed what nobody could know."""
         return sum(self.scores[e][t].moved for t in self.ran(e))
+
+    def tried(self, e: int) -> int:
+        """Return on how many starts of an entry that was tried."""
+        return sum(self.scores[e][t].tried for t in self.ran(e))
 
     def ranked(self) -> list[int]:
         """Return the entries that ran on every log, looked ahead nowhere and learnt from none of these jobs, the best first;

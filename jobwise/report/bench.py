@@ -42,7 +42,8 @@ def of_bench(s: Standings) -> Result:
         "wait x ref: the longest wait over the reference's, the largest of all logs",
         "AWRT: area-weighted response time. processor-h: of the whole machine, from the first submit to the last end",
         f"means over {len(s.tasks[0].logs)} replicas whose submits are moved in time, for all entries alike",
-        "sees: run times of jobs that had not ended were changed, and starts before were compared. Nothing: none moved",
+        "sees: at four moments run times of jobs that had not ended were changed; starts before may not move. Nothing (N): "
+        "none of N starts moved, in whose place such a job might have started; untested: there was no such start",
         "an entry that knows these public logs from elsewhere is not found so: read its source, and run it again (--fresh)",
         *(f"{t.name}: {t.source}; hash of the jobs {public_hash(t.logs[0])[:12]}" for t in s.tasks),
         *(f"{x.name}: {x.source}" for x in s.entries if x.source),
@@ -68,12 +69,13 @@ def _row(s: Standings, e: int) -> list[str]:
     of = "jobwise" if e < s.fixed else "entered"
     if not ran:
         return [entry.name, "no score", "", "", "", "", "", of]
-    words = [s.verdicts[t][e] for t in ran]
+    words = [s.verdicts[t][e] for t in ran] if s.fair(e) else []
     times = [s.times(e, t) for t in ran]
     change = "reference" if e == 0 else _change(s, e) + ("" if len(ran) == len(s.tasks) else f" on {len(ran)}")
-    sees = "these jobs, in training" if any(s.scores[e][t].flattered for t in ran) else "nothing"
+    sees = f"nothing ({s.tried(e):,})" if s.tried(e) else "untested"
+    sees = "these jobs, in training" if any(s.scores[e][t].flattered for t in ran) else sees
     sees = f"run times: {several(s.moved(e), 'start')}" if s.moved(e) else sees
-    counts = ["", ""] if e == 0 else [str(words.count(x)) for x in (BETTER, WORSE)]
+    counts = ["", ""] if e == 0 or not s.fair(e) else [str(words.count(x)) for x in (BETTER, WORSE)]
     middle, low, high = interquartile_mean(s.ratios(e))
     return [entry.name, change, f"{middle:.2f} [{low:.2f}, {high:.2f}]", *counts, f"{max(times):.2f}", sees, of]
 
@@ -85,15 +87,20 @@ def _change(s: Standings, e: int) -> str:
 
 
 def _rows(s: Standings, t: int, ranked: Sequence[int]) -> list[list[str]]:
-    """The entries on a log, the lowest mean slowdown first."""
-    verdicts, rows = s.verdicts[t], []
+    """The entries on a log, the lowest mean slowdown first; those that knew more than they may stand at the end."""
+    _verdicts, rows = s.verdicts[t], []
     ran = [e for e in ranked if not s.scores[e][t].error]
-    for e in sorted(ran, key=lambda e: s.scores[e][t].numbers["bounded_slowdown"]):
+    for e in sorted(ran, key=lambda e: (not s.fair(e), s.scores[e][t].numbers["bounded_slowdown"])):
         n = s.scores[e][t].numbers
         change = "reference" if e == 0 else s.change(e, t).text()
         row = [s.entries[e].name, f"{n['bounded_slowdown']:,.1f}", change, hours(n["awrt"]), hours(n["max_wait"])]
-        rows.append([*row, f"{s.times(e, t):.2f}", f"{n['hours']:,.0f}", verdicts[e] if e else ""])
+        rows.append([*row, f"{s.times(e, t):.2f}", f"{n['hours']:,.0f}", _word(s, t, e)])
     return rows
+
+
+def _word(s: Standings, t: int, e: int) -> str:
+    """The verdict on an entry on a log; none on the reference, nor on one that knew more than it may."""
+    return "" if not e else s.verdicts[t][e] if s.fair(e) else "knew more"
 
 
 def _titled(s: Standings, t: int) -> str:
@@ -113,7 +120,11 @@ def _data(s: Standings) -> dict:
         logs = {}
         for t, task in enumerate(s.tasks):
             x = s.scores[e][t]
-            numbers = {"error": x.error} if x.error else x.numbers | {"starts_moved": x.moved, "flattered": x.flattered}
+            numbers = (
+                {"error": x.error}
+                if x.error
+                else x.numbers | {"starts_moved": x.moved, "starts_tried": x.tried, "flattered": x.flattered}
+            )
             against = {} if x.error or not e else {"verdict": s.verdicts[t][e], "change": s.change(e, t).to_dict()}
             logs[task.name] = numbers | against
         whole = s.overall(e).to_dict() if e and ran else {}

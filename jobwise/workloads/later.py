@@ -28,12 +28,13 @@ def later_months(w: Workload, share: float, most: int) -> tuple[Workload, Worklo
     return earlier, replace(out, notes={ENDED: int((run > limit).sum())})
 
 
-def with_other_runs(w: Workload, start: np.ndarray, at: float, seed: int = 0) -> Workload:
+def with_other_runs(w: Workload, start: np.ndarray, at: float, share: float | None = None, seed: int = 0) -> Workload:
     """Return the jobs with other run times, within their requests, of all that have not ended at a time `at` (s) in a schedule:
-    what runs then goes on. `start`: [J] s."""
+    what runs then goes on. `start`: [J] s; `share` of what each may run: 0 the least, 1 its request, None drawn."""
     run, limit = w.truth["runtime"], np.maximum(w.jobs["walltime"], w.truth["runtime"])
     least = np.maximum(np.floor(at - start), 0.0) + 1.0
-    drawn = np.floor(least + np.random.default_rng(seed).random(len(w)) * np.maximum(limit - least, 0.0))
+    shares = np.random.default_rng(seed).random(len(w)) if share is None else share
+    drawn = np.floor(least + shares * np.maximum(limit - least, 0.0))
     truth = w.truth.copy()
     truth["runtime"] = np.where(start + run > at, np.minimum(drawn, limit), run)
     return replace(w, truth=truth, columns={}, header=())

@@ -6,7 +6,7 @@ Modules: cli/bench.py, compare/bench.py, compare/outside.py, report/bench.py, wo
 import json
 import re
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from jobwise.policies.names import resolve
 from jobwise.report.bench import of_bench
 from jobwise.report.page import write_study
 from jobwise.workload import workload
-from jobwise.workloads.later import scheduled
+from jobwise.workloads.later import later_months, scheduled
 from jobwise.workloads.swf import write_swf
 
 FCFS = """import heapq, sys
@@ -103,9 +103,50 @@ def test_who_looks_ahead_is_found(tmp_path):
     for name, column in (("shortest-run", 3), ("shortest-request", 8)):
         entry = program(tmp_path, name, SERIAL.format(column=column))
         moved[name] = peeks(entry, entry.record(w))
-    assert moved["shortest-run"] > 0 and moved["shortest-request"] == 0
+    assert moved["shortest-run"][0] > 0 and moved["shortest-request"][0] == 0 and moved["shortest-request"][1] > 20
     own = Policied(resolve("sjf+easy"), "sjf+easy")
-    assert peeks(own, own.record(w)) == 0
+    assert peeks(own, own.record(w))[0] == 0
+    calm = jw.lublin(jobs=20, procs=1000, load=0.01, seed=1)  # nothing waits: who would look ahead is not to be told
+    assert peeks(own, own.record(calm)) == (0, 0)
+
+
+@dataclass(frozen=True)
+class Knowing:
+    """Orders the queue by the true run times, and starts whatever fits: what a program can do that reads the log's."""
+
+    name: str = "knowing"
+    key: str = "knowing"
+    source: str = ""
+
+    def record(self, w):
+        run, size, submit = w.truth["runtime"], w.jobs["request"][:, 0], w.jobs["submit"]
+        start, ends, free, now, at, queue = np.full(len(w), np.nan), [], w.cluster.processors, 0.0, 0, []
+        while at < len(w) or queue:
+            now = min([*submit[at : at + 1].tolist(), *(e for e, _ in ends)])
+            free += sum(n for e, n in ends if e <= now)
+            ends = [x for x in ends if x[0] > now]
+            while at < len(w) and submit[at] <= now:
+                queue.append(at)
+                at += 1
+            for j in sorted(queue, key=lambda j: run[j]):
+                if size[j] <= free:
+                    start[j], free = now, free - size[j]
+                    ends.append((now + run[j], size[j]))
+                    queue.remove(j)
+        return scheduled(w, start, self.name)
+
+    def flattered(self, w):
+        return ""
+
+
+@pytest.mark.parametrize("jobs", [200, 500, 1500])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_who_orders_by_true_run_times_is_found_on_short_logs_too(jobs, seed):
+    w = jw.lublin(jobs=2 * jobs, procs=128, load=0.9, estimates="users", seed=seed)
+    _, later = later_months(w, 0.5, jobs)
+    entry = Knowing()
+    moved, tried = peeks(entry, entry.record(later))
+    assert moved > 3 and tried > 3, (moved, tried)
 
 
 @pytest.mark.cli
