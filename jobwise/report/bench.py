@@ -88,7 +88,7 @@ def _change(s: Standings, e: int) -> str:
 
 def _rows(s: Standings, t: int, ranked: Sequence[int]) -> list[list[str]]:
     """The entries on a log, the lowest mean slowdown first; those that knew more than they may stand at the end."""
-    _verdicts, rows = s.verdicts[t], []
+    rows = []
     ran = [e for e in ranked if not s.scores[e][t].error]
     for e in sorted(ran, key=lambda e: (not s.fair(e), s.scores[e][t].numbers["bounded_slowdown"])):
         n = s.scores[e][t].numbers
