@@ -103,12 +103,25 @@ def _called(options: dict[str, str], script: str) -> str:
 
 @contextmanager
 def _alone(kept: Path) -> Iterator[None]:
-    """Keep others, who ask for the same, waiting within: the first asks, and they have its answer."""
+    """Keep others, who ask for the same, waiting within, as long as an answer may take: the first asks, and they have its
+    answer."""
+    end = time.monotonic() + _limit()
     with ExitStack() as stack:
         with suppress(OSError):  # where nothing can be kept each asks
             kept.parent.mkdir(parents=True, exist_ok=True)
-            fcntl.flock(stack.enter_context(kept.with_suffix(".lock").open("w")), fcntl.LOCK_EX)
+            file = stack.enter_context(kept.with_suffix(".lock").open("w"))
+            while time.monotonic() < end:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    time.sleep(0.05)
         yield
+
+
+def _limit() -> float:
+    """How long an answer may take, s."""
+    return float(os.environ.get("JOBWISE_SECONDS", "8"))
 
 
 def _place(options: dict[str, str]) -> Path:
@@ -123,7 +136,7 @@ def _place(options: dict[str, str]) -> Path:
 
 def _fits(words: list[str]) -> str:
     """What `jobwise slurm fits` says of the options of a job, or why it says nothing."""
-    limit = float(os.environ.get("JOBWISE_SECONDS", "8"))
+    limit = _limit()
     with tempfile.NamedTemporaryFile("w", suffix=".sh") as batch:
         batch.write(f"#!/bin/sh\n#SBATCH {shlex.join(words)}\n")
         batch.flush()

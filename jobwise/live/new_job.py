@@ -49,7 +49,7 @@ def submitted(
         if ENFORCED & set(config(output(folder, "scontrol_config")).get("accountingstorageenforce", "").split(",")):
             raise InputError(f"{text}: Slurm would refuse the job")
         assumed.append(f"{text}; Slurm may refuse the job")
-    if qos and qos not in w.cluster.known_site.qos_names:
+    if qos and qos not in w.cluster.known_site.qos_names and output(folder, "sacctmgr_qos"):
         raise InputError(f"--qos {qos!r}: the cluster has {', '.join(w.cluster.known_site.qos_names) or 'none'}")
     if not account and (account := _usual(w, user)):
         assumed.append(f"account {account}, as for most jobs of {user}")
