@@ -320,7 +320,7 @@ def test_functions_say_what_they_take_and_return():
 
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
     "top": 2440,
-    "cli": 5700,
+    "cli": 5710,
     "compare": 2395,
     "compiled": 550,
     "forecast": 1100,
