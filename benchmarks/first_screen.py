@@ -90,7 +90,7 @@ def row(file: str, begins: str, section: str = "") -> list[str]:
 PAGES = "docs/systems/"
 SYSTEMS = (  # system and its page, paper, what its agent does, experiment of the claims, what ours is measured against
     ("RLScheduler", "rlscheduler", "SC'20", "picks a job of a window", "lublin_256 with greedy", "slowdown {}, published {}"),
-    ("SEM, DRAS", "sem", "IPDPS'21", "pick jobs, reserve", "convergence on Theta", "episodes by which SEM converges earlier: {}, no difference"),
+    ("SEM, DRAS", "sem", "IPDPS'21", "pick jobs, reserve", "convergence on Theta", "SEM sooner by {} episodes: no difference"),
     (
         "DeepRM",
         "deeprm",
@@ -126,13 +126,13 @@ def bullets(rows: list[list[str]], found: dict[str, str]) -> str:
     )
     rate, of = sp2[head.index("fcfs+easy")].split(" ")[0], {r[0]: dict(zip(PICTURE, r, strict=True)) for r in rows[1:]}
     change = re.findall(r"saf\+easy is better than fcfs\+easy: slowdown\s+(\d+%)\s+lower", found[COMPARE])[0]
-    mean = " but not its mean" if "mean is not lower" in " ".join(found[COMPARE].split()) else ""
+    mean = ", not the mean" if "mean is not lower" in " ".join(found[COMPARE].split()) else ""
     days, deep = of["saf+easy"]["longest wait, days"], row("docs/studies/deeprm.md", "ours", "## Agents")[3].split(" ")[0]
     return "\n".join(
         [
             f"- **It is fast.** It simulates {rate} million jobs per second on one core, under EASY backfilling.",
-            f"- **It is hard to fool.** On SDSC-SP2 smallest area first lowers the slowdown of a typical block of time by "
-            f"{change}{mean}, and lets one job wait {days} days.",
+            f"- **It is hard to fool.** On SDSC-SP2 smallest area first lowers the typical slowdown by {change}{mean}, "
+            f"and lets one job wait {days} days.",
             f"- **Seven published RL schedulers, retrained.** Some beat plain rules (DeepRM with our changes: {deep} against "
             "SJF). Some do not, and we say which.",
         ]
