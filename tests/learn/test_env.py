@@ -243,9 +243,10 @@ def test_registered_without_importing_gymnasium_first():
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_maskable_ppo_learns_here():
+def test_maskable_ppo_learns_here(tmp_path, monkeypatch):
     from sb3_contrib import MaskablePPO
 
+    monkeypatch.setenv("SB3_LOGDIR", str(tmp_path))
     env = gymnasium.make("jobwise/Window-v0", workload=jw.lublin(jobs=400, procs=64, seed=0), jobs=40, window=16)
     model = MaskablePPO("MlpPolicy", env.unwrapped, n_steps=64, batch_size=32, n_epochs=1, seed=0)
     model.learn(128)

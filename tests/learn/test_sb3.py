@@ -50,9 +50,10 @@ def test_a_batch_steps_as_the_environment_under_it(log, envs):
     assert ended > 0
 
 
-def test_maskable_ppo_learns_on_it_and_is_a_row_of_compare(log, envs):
+def test_maskable_ppo_learns_on_it_and_is_a_row_of_compare(log, envs, tmp_path, monkeypatch):
     from sb3_contrib import MaskablePPO
 
+    monkeypatch.setenv("SB3_LOGDIR", str(tmp_path))
     torch.set_num_threads(1)
     model = MaskablePPO(
         "MlpPolicy", StableVecEnv(envs), n_steps=16, batch_size=64, n_epochs=1, seed=0, policy_kwargs={"net_arch": [16]}
