@@ -142,7 +142,7 @@ def _slurm() -> Finding:
         return Finding("Slurm", "no client of it here: what is live is not, logs and simulations are", False, False, mend)
     version = "sinfo is missing" if "sinfo" in missing else _version("sinfo")
     state = version + (f"; missing: {', '.join(missing)}" if missing else "")
-    return Finding("Slurm", state, version.startswith("slurm ") and not missing, False, mend)
+    return Finding("Slurm", state, version.startswith("slurm") and not missing, False, mend)
 
 
 def _version(program: str) -> str:

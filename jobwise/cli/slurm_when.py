@@ -16,7 +16,7 @@ import typer
 from jobwise.cli.groups import grouped
 from jobwise.cli.options import Json, Seed, policy_option
 from jobwise.cli.progress import progress
-from jobwise.cli.tables import print_json, print_table, say
+from jobwise.cli.tables import complain, print_json, print_table, say
 from jobwise.cli.when import SHOWN, by, chances, headed, say_offers, short
 from jobwise.errors import InputError
 from jobwise.live import sources
@@ -47,6 +47,8 @@ def outputs(folder: str | None, keep: str | None) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="jobwise-") as place:
         filled = Path(place) / sources.HERE
         sources.fetch(Slurm(), filled)
+        if why := sources.hidden(filled):
+            complain(f"{why}; predicted as if there were none", "note")
         if keep:
             shutil.copytree(filled, keep)
         yield filled

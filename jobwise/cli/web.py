@@ -67,7 +67,7 @@ def page(
         library(name, "web")
     from jobwise.live.sinks.page.board import Board
     from jobwise.live.sinks.page.guards import Guards, token_of
-    from jobwise.live.sinks.page.server import serving
+    from jobwise.live.sinks.page.server import address, serving
 
     if header and not private:
         raise InputError("--user-header names the viewer of a page with --private")
@@ -75,8 +75,14 @@ def page(
     board = Board(stop=stop, audit=audit)
     with ExitStack() as stack:
         if served.metrics:
-            where = stack.enter_context(serving(board, guards, served.metrics, names or (), metrics_alone=True))
-            complain(f"metrics on {where}/metrics", "note")
+            address(served.metrics)
+            try:
+                where = stack.enter_context(serving(board, guards, served.metrics, names or (), metrics_alone=True))
+                complain(f"metrics on {where}/metrics", "note")
+            except InputError as error:  # any account may have taken the port: the page is not lost for that
+                if not web:
+                    raise
+                complain(f"no metrics: {error}", "note")
         if web:
             where = stack.enter_context(serving(board, guards, web, names or ()))
             complain(f"a page on {where}", "note")

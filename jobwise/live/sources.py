@@ -6,7 +6,9 @@ submitted; the rest is what `jobwise slurm site` reads. A folder with the same o
 
 from __future__ import annotations
 
+import getpass
 import json
+import os
 import re
 import shlex
 import tempfile
@@ -24,7 +26,7 @@ from jobwise.slurm.client import ENDED, SPRIO, Slurm, SlurmError, complaint, lis
 from jobwise.slurm.read import documents
 from jobwise.slurm.read.jobs import NEW
 from jobwise.slurm.read.site import COMMANDS, out_of_service, read
-from jobwise.slurm.read.text import diagnosis, records, table
+from jobwise.slurm.read.text import config, diagnosis, records, table
 from jobwise.workload import Workload
 from jobwise.workloads.accounting import Accounting, joined, of_rows
 from jobwise.workloads.accounting import read as accounts
@@ -36,7 +38,7 @@ DAYS = 40  # of accounting: what futures copy arrivals from
 SHARES = "SLURM_TIME_FORMAT=%s sshare -a -P -o Account,User,RawUsage"
 OPTIONAL = (
     "sacct", "sacctmgr_qos", "sacctmgr_assoc", "sacctmgr_event", "sacctmgr_reservation", "scontrol_topology", "sshare_start",
-    "sdiag",
+    "sdiag", "sacctmgr_user",
 )  # fmt: skip
 MOST_TASKS = 1000  # of an array that waits: so many are looked at
 CLOCK_S = 1.0  # times are whole seconds: a job that is eligible so much later is eligible now
@@ -125,6 +127,8 @@ class ClusterReader:
             if whole:
                 self._at = now
                 _shorten(folder / "sacct.txt")
+        if why := hidden(folder):
+            raise InputError(why)
         return look(folder)
 
     def close(self) -> None:
@@ -143,7 +147,8 @@ def fetch(slurm: Slurm, folder: Path, whole: bool = True) -> None:
     """Fill a folder with what the commands of Slurm print; not `whole`: the queue alone. Raises SlurmError where squeue or
     scontrol do not answer."""
     folder.mkdir(parents=True, exist_ok=True)
-    commands = COMMANDS | {"sshare_start": SHARES, "sdiag": "sdiag"}
+    level = f"sacctmgr -nP show user name={getpass.getuser()} format=AdminLevel"
+    commands = COMMANDS | {"sshare_start": SHARES, "sdiag": "sdiag", "sacctmgr_user": level}
     for name, command in commands.items() if whole else ():
         words = shlex.split(command.replace("now-180days", f"now-{DAYS}days"))
         env = dict(w.split("=", 1) for w in words if "=" in w and w.split("=")[0].isupper())
@@ -159,6 +164,17 @@ def fetch(slurm: Slurm, folder: Path, whole: bool = True) -> None:
         (folder / "sprio.txt").write_text(slurm.run(*SPRIO))
     (folder / "squeue.json").write_text(slurm.run("squeue", "--json"))
     (folder / "now.txt").write_text(f"{time.time():.3f}\n")
+
+
+def hidden(folder: Path) -> str:
+    """Return why the folder that this account has filled lacks jobs of others; "" where it has them. PrivateData keeps them
+    from all but root, Slurm's own user, and operators."""
+    about, user = config(output(folder, "scontrol_config")), getpass.getuser()
+    sees = os.geteuid() == 0 or about.get("slurmuser", "").startswith(f"{user}(")
+    level = output(folder, "sacctmgr_user").strip()
+    if "jobs" not in about.get("privatedata", "").split(",") or sees or level not in ("", "None"):
+        return ""
+    return f"PrivateData hides the jobs of others from {user}: adminlevel=Operator shows them"
 
 
 def look(folder: Path, more: dict[str, str] | None = None) -> Now:

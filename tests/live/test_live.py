@@ -161,6 +161,26 @@ def test_site_factors_are_part_of_what_is_predicted(cluster):
     assert raised[9004] <= other[9004] <= lowered[9004] and raised != lowered
 
 
+@pytest.mark.parametrize(
+    "about, level, uid, hides",
+    [
+        ("PrivateData = jobs,usage\nSlurmUser = slurm(64030)", "None", 1000, True),
+        ("PrivateData = jobs,usage\nSlurmUser = slurm(64030)", "", 1000, True),
+        ("PrivateData = jobs,usage\nSlurmUser = slurm(64030)", "Operator\n", 1000, False),
+        ("PrivateData = jobs\nSlurmUser = me(1000)", "None", 1000, False),
+        ("PrivateData = jobs\nSlurmUser = slurm(64030)", "None", 0, False),
+        ("PrivateData = usage\nSlurmUser = slurm(64030)", "None", 1000, False),
+        ("", "", 1000, False),
+    ],
+)
+def test_jobs_that_private_data_hides_are_no_empty_queue(tmp_path, monkeypatch, about, level, uid, hides):
+    monkeypatch.setattr("jobwise.live.sources.getpass.getuser", lambda: "me")
+    monkeypatch.setattr("jobwise.live.sources.os.geteuid", lambda: uid)
+    (tmp_path / "scontrol_config.txt").write_text(about + "\n")
+    (tmp_path / "sacctmgr_user.txt").write_text(level)
+    assert bool(sources.hidden(tmp_path)) == hides
+
+
 def test_what_a_job_may_ask_for_instead(cluster):
     """The second partition takes it, one QOS more may be named by its user, and half the tasks are half the CPUs."""
     (cluster / "scontrol_partition.txt").write_text(

@@ -27,7 +27,6 @@ from jobwise.live.sinks.page.guards import HEADERS, Guards, Headed
 from jobwise.live.sinks.page.metrics import exposition
 from jobwise.live.sinks.page.openapi import document
 from jobwise.live.sinks.page.state import Job, State
-from jobwise.live.sinks.page.veil import FEWEST
 
 SHOWN, MOST = 200, 10_000  # jobs of an answer
 LINES, MOST_LINES = 100, 1000  # of the audit log
@@ -143,7 +142,7 @@ class _Pages:
             raise HTTPException(404, "the number of a job was expected")
         job = int(text)
         if viewer is not None and not any(x.job == job and x.user == viewer for x in s.jobs):
-            raise HTTPException(404, f"no such job of yours waits: {job}")
+            raise HTTPException(404, f"no such job of yours waits and may start: {job}")
         try:
             if self._asking.available_tokens < 1:
                 raise Busy
@@ -187,8 +186,9 @@ class _Pages:
 
     async def metrics(self, request: Request) -> Response:
         """Answer with the metrics of the state."""
-        of = (self.board.veiled, FEWEST) if self.guards.private else (self.board.state, 1)
-        text, kind = await to_thread.run_sync(exposition, *of, request.headers.get("accept", ""))
+        private = self.guards.private
+        s = self.board.veiled if private else self.board.state
+        text, kind = await to_thread.run_sync(exposition, s, private, request.headers.get("accept", ""))
         return Response(text, headers={"Content-Type": kind})
 
     async def stop(self, request: Request) -> Response:

@@ -41,9 +41,10 @@ class Guards:
         """Return the user whose jobs alone are shown; None: all are. Raises HTTPException where a proxy does not name one."""
         if not self.private:
             return None
-        user = request.headers.get(self.header, "") if self.header else self.own
+        users = request.headers.getlist(self.header) if self.header else [self.own]
+        user = users[0] if len(users) == 1 else ""
         if not user:
-            raise HTTPException(403, f"whose jobs? The header {self.header} is missing")
+            raise HTTPException(403, f"whose jobs? The header {self.header} is missing, or is there twice")
         return user
 
     def refuses(self, request: Request) -> tuple[int, str] | None:

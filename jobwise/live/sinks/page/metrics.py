@@ -12,11 +12,11 @@ from prometheus_client.exposition import choose_encoder
 from jobwise.live.sinks.page.state import WAITS_S, State, Waits
 
 
-def exposition(state: State | None, fewest: int = 1, accept: str = "") -> tuple[bytes, str]:
-    """(the text that Prometheus scrapes, its type: OpenMetrics for who accepts it). No user is named. `fewest` jobs that wait
-    have their times summed up."""
+def exposition(state: State | None, private: bool = False, accept: str = "") -> tuple[bytes, str]:
+    """(the text that Prometheus scrapes, its type: OpenMetrics for who accepts it). No user is named. `private`: without the
+    times of jobs that wait, among which one may put as many as it takes to read another's."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(state, fewest))
+    registry.register(_Collector(state, private))
     encode, kind = choose_encoder(accept)
     return encode(registry), kind
 
@@ -24,8 +24,8 @@ def exposition(state: State | None, fewest: int = 1, accept: str = "") -> tuple[
 class _Collector:
     """Yields the metrics of one state."""
 
-    def __init__(self, state: State | None, fewest: int):
-        self.state, self.fewest = state, fewest
+    def __init__(self, state: State | None, private: bool):
+        self.state, self.private = state, private
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families of metrics, each with its samples."""
@@ -47,7 +47,7 @@ class _Collector:
             yield _gauge("slurm_pass_seconds", "Slurm's last passes, by sdiag.", passes, "pass")
         if "backfill_depth" in s.slurm:
             yield _gauge("slurm_backfill_depth", "Jobs that the last backfill pass looked at.", {"": s.slurm["backfill_depth"]})
-        if len(s.jobs) >= self.fewest:
+        if s.jobs and not self.private:
             for name, text, values in (
                 ("expected_start_seconds", "Expected starts of waiting jobs, from now.", [x.start for x in s.jobs]),
                 ("waited_seconds", "How long jobs have waited so far.", [x.waited for x in s.jobs]),
