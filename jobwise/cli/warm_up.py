@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any, Optional
+from unittest.mock import patch
 
 import numpy as np
 import typer
@@ -85,12 +86,13 @@ def warm_up(
     wanted = list(dict.fromkeys(families or [n for n in FAMILIES if n not in lacks]))
     if lacks and not families:
         which = ", ".join(sorted({p for own in lacks.values() for p in own}))
-        print(f"left out, for {which} are not installed: {', '.join(lacks)}", file=sys.stderr, flush=True)
+        print(f"left out, without {which}: {', '.join(lacks)}", file=sys.stderr, flush=True)
     begun, cores, context = time.monotonic(), workers or os.cpu_count() or 1, get_context("spawn")
     count, compiled = context.Value("i", 0), 0
-    total = WHOLE if len(wanted) == len(FAMILIES) else sum(ABOUT[name] for name in wanted)
+    total = WHOLE if len(wanted) == len(FAMILIES) else ABOUT[wanted[0]] if len(wanted) == 1 else 0  # families share many
     with (
         progress("compiling") as show,
+        patch.dict(os.environ, {"JOBWISE_ANNOUNCE": "0"}),  # of the workers, which read it as they are imported
         Pool(min(cores, len(wanted)), context, _counting, (count,)) as pool,
     ):
         left = {pool.submit(_family, name): name for name in wanted}
@@ -105,7 +107,8 @@ def warm_up(
             compiled = count.get_obj().value  # without its lock: a worker that was killed may hold it
             if show and compiled:
                 names = ", ".join(list(left.values())[:3])
-                show(0, 0, f"{compiled:,} of about {total:,} functions ({names})")  # they take unequal times: no time left
+                about = f" of about {max(total, compiled):,}" if total else ""
+                show(0, 0, f"{compiled:,}{about} functions ({names})")  # they take unequal times: no time left
     summary = f"ready in {time.monotonic() - begun:.0f} s: {compiled} functions compiled, kept in {FOLDER or 'no folder'}"
     print(summary, file=sys.stderr, flush=True)
 

@@ -37,7 +37,7 @@ ENTRIES: tuple[str, ...] = ("fcfs+easy", "fcfs", "sjf+easy", "saf+easy", "wfp3+e
 ENTRIES += ("saf+easy+guard24h", "jobwise", "zoo:sdsc-sp2", "zoo:alcf-theta", "zoo:lanl-cm5")
 SHARE = 0.7  # of the jobs: the earlier months
 LEAST, JOBS, REPLICAS = 12, 10_000, 5  # of the later months; of their submits, moved in time
-OTHERS = (0.0, None, 0.0, 1.0)  # other run times at four moments: as short as may be, drawn, the request
+OTHERS = (0.0, None, 0.0, 1.0, 0.0)  # other run times, on each replica: as short as may be, drawn, the request
 NUMBERS = ("bounded_slowdown", "wait", "max_wait", "over_a_day", "utilisation", "makespan")
 
 
@@ -164,8 +164,7 @@ def score(
         for w in t.logs:
             records.append(entry.record(w))
             progress(1)
-        drawn = int(hashlib.sha256(json.dumps(key).encode()).hexdigest(), 16)  # of the replicas: none that an entry knows
-        moved, tried = peeks(entry, records[drawn % len(records)])
+        moved, tried = peeks(entry, records)
         progress(1)
     except InputError as error:
         progress(len(t.logs) + 1 - len(records))
@@ -184,12 +183,13 @@ def _numbers(r: Record) -> dict[str, float]:
     return {k: s[k] for k in NUMBERS} | {"awrt": s["area_weighted_response"], "hours": hours}
 
 
-def peeks(entry: Entrant, r: Record) -> tuple[int, int]:
-    """Return (how many starts of an entry follow run times that nobody could know, how many were tried). Behind the start with
-    most rivals in each quarter of the starts, the jobs that have not ended get other run times, and no start before may move.
-    A start is tried where it has a rival among these."""
-    jobs, moved, tried = r.jobs, 0, 0
-    for cut, share in zip(contested(jobs, len(OTHERS)), OTHERS, strict=False):
+def peeks(entry: Entrant, records: Sequence[Record]) -> tuple[int, int]:
+    """Return (how many starts of an entry follow run times that nobody could know, how many were tried), of its records of
+    replicas. Of each, behind the start with most rivals in a part of the log, another part each time, the jobs that have not
+    ended get other run times, and no start before may move. A start is tried where it has a rival among these."""
+    moved = tried = 0
+    for k, (r, share) in enumerate(zip(records, OTHERS, strict=False)):
+        jobs, cut = r.jobs, contested(r.jobs, len(OTHERS))[k]
         start = entry.record(with_other_runs(r.workload, jobs["start"], cut, share)).jobs["start"]
         early = (jobs["start"] < cut) | (start < cut)
         moved += int((early & (np.abs(start - jobs["start"]) > 0.5)).sum())

@@ -42,9 +42,10 @@ def of_bench(s: Standings) -> Result:
         "wait x ref: the longest wait over the reference's, the largest of all logs",
         "AWRT: area-weighted response time. processor-h: of the whole machine, from the first submit to the last end",
         f"means over {len(s.tasks[0].logs)} replicas whose submits are moved in time, for all entries alike",
-        "sees: at four moments run times of jobs that had not ended were changed; starts before may not move. Nothing (N): "
-        "none of N starts moved, in whose place such a job might have started; untested: there was no such start",
-        "an entry that knows these public logs from elsewhere is not found so: read its source, and run it again (--fresh)",
+        "sees: on each replica, at another moment, run times of jobs that had not ended were changed; starts before may not "
+        "move. None found (N): none of N starts moved, in whose place such a job might have started; untested: no such start",
+        "an entry that knows these public logs from elsewhere, reads files that it was not given, or keeps the first run times "
+        "that it is shown, is not found so: read its source, and run it again (--fresh)",
         *(f"{t.name}: {t.source}; hash of the jobs {public_hash(t.logs[0])[:12]}" for t in s.tasks),
         *(f"{x.name}: {x.source}" for x in s.entries if x.source),
     ]
@@ -72,7 +73,7 @@ def _row(s: Standings, e: int) -> list[str]:
     words = [s.verdicts[t][e] for t in ran] if s.fair(e) else []
     times = [s.times(e, t) for t in ran]
     change = "reference" if e == 0 else _change(s, e) + ("" if len(ran) == len(s.tasks) else f" on {len(ran)}")
-    sees = f"nothing ({s.tried(e):,})" if s.tried(e) else "untested"
+    sees = f"none found ({s.tried(e):,})" if s.tried(e) else "untested"
     sees = "these jobs, in training" if any(s.scores[e][t].flattered for t in ran) else sees
     sees = f"run times: {several(s.moved(e), 'start')}" if s.moved(e) else sees
     counts = ["", ""] if e == 0 or not s.fair(e) else [str(words.count(x)) for x in (BETTER, WORSE)]

@@ -102,12 +102,12 @@ def test_who_looks_ahead_is_found(tmp_path):
     moved = {}
     for name, column in (("shortest-run", 3), ("shortest-request", 8)):
         entry = program(tmp_path, name, SERIAL.format(column=column))
-        moved[name] = peeks(entry, entry.record(w))
+        moved[name] = peeks(entry, [entry.record(w)] * 5)
     assert moved["shortest-run"][0] > 0 and moved["shortest-request"][0] == 0 and moved["shortest-request"][1] > 20
     own = Policied(resolve("sjf+easy"), "sjf+easy")
-    assert peeks(own, own.record(w))[0] == 0
+    assert peeks(own, [own.record(w)] * 5)[0] == 0
     calm = jw.lublin(jobs=20, procs=1000, load=0.01, seed=1)  # nothing waits: who would look ahead is not to be told
-    assert peeks(own, own.record(calm)) == (0, 0)
+    assert peeks(own, [own.record(calm)] * 5) == (0, 0)
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def test_who_orders_by_true_run_times_is_found_on_short_logs_too(jobs, seed):
     w = jw.lublin(jobs=2 * jobs, procs=128, load=0.9, estimates="users", seed=seed)
     _, later = later_months(w, 0.5, jobs)
     entry = Knowing()
-    moved, tried = peeks(entry, entry.record(later))
+    moved, tried = peeks(entry, [entry.record(later)] * 5)
     assert moved > 3 and tried > 3, (moved, tried)
 
 

@@ -70,10 +70,10 @@ def amount(text: str) -> float:
 
 def memory(text: str) -> int:
     """MiB of 4000M, 62.50G, 1T; a number alone is MiB, a letter n or c behind it (of a node, of a CPU) is left out."""
-    parsed = re.fullmatch(r"([\d.]+)([KMGTP]?)[nc]?", text.strip())
+    parsed = re.fullmatch(r"([\d.]+)([KMGTPkmgtp]?)[nc]?", text.strip())
     if not parsed:
         raise ValueError(f"{text[:30]!r} is no amount of memory")
-    return int(float(parsed[1]) * {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}[parsed[2]])
+    return int(float(parsed[1]) * {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}[parsed[2].upper()])
 
 
 MOST_NAMES = 200_000  # of a list of nodes
