@@ -320,12 +320,12 @@ def test_functions_say_what_they_take_and_return():
 
 LINES = {  # most lines of a package; raised only by a commit whose message says what left
     "top": 2440,
-    "cli": 5745,
+    "cli": 5755,
     "compare": 2400,
     "compiled": 550,
     "forecast": 1100,
     "learn": 5110,
-    "live": 4090,
+    "live": 4095,
     "parallel": 800,
     "policies": 2915,
     "power": 790,

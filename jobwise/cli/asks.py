@@ -84,7 +84,8 @@ def asked(words: list[str], piped: str = "") -> tuple[str, str]:
         age = time.time() - kept.stat().st_mtime if kept.is_file() else float("inf")
         if age < 60 * float(os.environ.get("JOBWISE_MINUTES", "3")):
             how_old = f"{age:.0f} s" if age < 100 else f"{age / 60:.0f} min"
-            return name, kept.read_text() + (f"\n(as of {how_old} ago, for a job that asks for the same)" if age > 10 else "")
+            first, *rest = kept.read_text().split("\n")
+            return name, "\n".join([first + f" (as of {how_old} ago)" * (age > 10), *rest])
         answer = _fits([" ".join(x.split("\n")) for x in every])
         with suppress(OSError):
             for old in kept.parent.iterdir():
@@ -140,17 +141,30 @@ def _fits(words: list[str]) -> str:
     with tempfile.NamedTemporaryFile("w", suffix=".sh") as batch:
         batch.write(f"#!/bin/sh\n#SBATCH {shlex.join(words)}\n")
         batch.flush()
-        command = [sys.executable, "-m", "jobwise.cli", "slurm", "fits", "--batch", batch.name, "--earlier", str(EARLIER)]
+        command = [
+            sys.executable,
+            "-m",
+            "jobwise.cli",
+            "slurm",
+            "fits",
+            "--batch",
+            batch.name,
+            "--rough",
+            "--earlier",
+            str(EARLIER),
+        ]
         command += shlex.split(os.environ.get("JOBWISE_FITS", ""))
         quiet = os.environ | {"JOBWISE_ANNOUNCE": "0"}
         try:
             done = subprocess.run(
                 command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit, check=False, env=quiet
             )
-        except subprocess.TimeoutExpired:
-            first = "the first answers take longest: `jobwise warm-up slurm starts`"
-            return f"jobwise: no answer within {limit:g} s (JOBWISE_SECONDS); {first}"
-        return (done.stdout + done.stderr).strip().replace(batch.name, "the job")
+        except subprocess.TimeoutExpired as error:
+            why = "long queues take longer, and so does the time before `jobwise warm-up slurm starts`"
+            early = (error.stdout or b"").decode(errors="replace").strip()  # bytes, whatever was asked for
+            return early or f"jobwise: no answer within {limit:g} s (JOBWISE_SECONDS); {why}"
+        said = [x for x in done.stdout.splitlines() if not x.startswith("roughly: ")]
+        return "\n".join([*said, *done.stderr.splitlines()]).strip().replace(batch.name, "the job")
 
 
 if __name__ == "__main__":

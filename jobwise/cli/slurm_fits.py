@@ -21,8 +21,9 @@ from jobwise.cli.when import chances, due, headed, say_offers, span
 from jobwise.compare.comparison import several
 from jobwise.errors import InputError
 from jobwise.live import sources
+from jobwise.live.alternatives import elsewhere
 from jobwise.live.new_job import Submitted, submitted
-from jobwise.live.starts import Predicted
+from jobwise.live.starts import Predicted, predict
 from jobwise.slurm.read.batch import Batch, lines_of, read_batch, time_limit
 from jobwise.slurm.read.jobs import NEW
 from jobwise.slurm.read.startable import never
@@ -30,7 +31,11 @@ from jobwise.starts.sooner import LEAST_S
 
 ALL = "all"  # partitions
 BEYOND = ("dependency", "array", "begin", "hold", "reservation")  # options that no prediction of one new job has
-FEW = 100  # jobs that ended
+FEW, ROUGH = 100, 8  # jobs that ended; futures of a rough answer
+SIZES = (  # options that say which nodes will do
+    *("nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "mem", "mem-per-cpu", "gpus", "gpus-per-node", "gpus-per-task"),
+    *("gres", "constraint", "nodelist", "exclusive"),
+)
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,7 @@ def fits(
         Optional[list[str]],
         typer.Option("--cluster", help="NAME=FOLDER as --keep writes it; repeat it: where does it start first?"),
     ] = None,
+    rough: Annotated[bool, typer.Option("--rough", help="Print a rough answer first, of few futures.")] = False,
     answer: Answer = Answer(),
 ) -> None:
     """When would a job start that has not been submitted yet, and what would start sooner?
@@ -101,7 +107,7 @@ def fits(
     """
     if cluster and (answer.folder or answer.keep):
         raise InputError("--cluster names the folders; leave --folder and --keep out")
-    placed = partial(_placed, job, answer)
+    placed = partial(_placed, job, answer, rough)
     with ExitStack() as stack:
         folders = _folders(cluster) if cluster else {"": stack.enter_context(outputs(answer.folder, answer.keep))}
         if cluster or job.partition == ALL:
@@ -124,24 +130,39 @@ def _folders(clusters: list[str]) -> dict[str, Path]:
     return out
 
 
-def _placed(job: NewJob, answer: Answer, printed: Path, partition: str | None, of: str = "") -> Place:
-    """Predict the start of the new job on a cluster, in a partition; `of`: their name. Raises InputError where it cannot
-    start."""
+def _placed(job: NewJob, answer: Answer, rough: bool, printed: Path, partition: str | None, of: str = "") -> Place:
+    """Predict the start of the new job on a cluster, in a partition; `of`: their name; `rough`: print a rough answer first.
+    Raises InputError where it cannot start."""
     queue = job.submitted(printed, partition)
     now, name = queue.now, queue.partition
     row = now.row(NEW)
     if row < 0:
-        raise InputError(f"no nodes of partition {name} can hold `{job.asks.words}`; {_largest(now, name)}")
+        sizes = {k: v for k, v in job.asks.options.items() if k in SIZES}
+        asked = " ".join(f"--{k}={v}" for k, v in sizes.items()) or job.asks.words
+        raise InputError(f"no nodes of partition {name} can hold `{asked}`; {_largest(now, name)}")
     for what, bad, most in never(now.workload):
         if bad[row]:
             is_time = what.startswith(("MaxTime", "MaxWall"))
             amount = "" if np.isnan(most[row]) else f" is {span(most[row]) if is_time else f'{most[row]:,.0f}'}"
-            raise InputError(f"the job would never start in partition {name}: {what}{amount}")
+            others = [x.words for x in elsewhere(now, row)]
+            takes = f"; {' or '.join(others)} would take it" if others else ""
+            raise InputError(f"the job would never start in partition {name}: {what}{amount}{takes}")
+    if rough and not answer.as_json:
+        early = predict(now, answer.policy, earlier=0, count=ROUGH, seed=answer.seed).rows()
+        for x in (x for x in early if x["job"] == NEW):
+            say(f"roughly: {_said(job.asks, x | {'partition': name})}")
     p = answer.predicted(now, f"predicting starts{of and ': '}{of}")
     rows = [x | {"job": "new", "partition": name} for x in p.rows() if x["job"] == NEW]
     if not rows:
         raise InputError(f"the job would never start in partition {name}")
     return Place(queue, p, rows[0] | {"assumed": queue.assumed})
+
+
+def _said(asks: Batch, x: dict[str, Any]) -> str:
+    """When the job starts and ends, in words, of its row of predictions."""
+    a, b = x["start_80"]
+    says = f"starts {due(x['start'])} (80 %: {span(a)} to {span(b)}), ends {due(x['end'])}"
+    return f"{several(asks.cpus, 'CPU')} for {span(x['limit'])} in {x['partition']}: {says}"
 
 
 def _largest(now: sources.Now, name: str) -> str:
@@ -164,9 +185,7 @@ def _alone(job: NewJob, place: Place, as_json: bool) -> None:
         own = {words: {"line": "\n".join(changed)} for words, changed in lines.items() if changed}
         print_json(x | {"sooner": [o.to_dict() | own.get(o.change.words, {}) for o in offers if o.worth_telling]})
         return
-    a, b = x["start_80"]
-    says = f"starts {due(x['start'])} (80 %: {span(a)} to {span(b)}), ends {due(x['end'])}"
-    say(f"{several(asks.cpus, 'CPU')} for {span(x['limit'])} in {x['partition']}: {says}")
+    say(_said(asks, x))
     if beyond := [f"--{option}" for option in BEYOND if option in asks.options]:
         say(f"note: predicted as if it were without {' and '.join(beyond)}")
     if place.queue.assumed:

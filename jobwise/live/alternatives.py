@@ -20,6 +20,11 @@ def changes_of(c: Now, w: Workload, row: int) -> tuple[list[OtherRequest], Workl
     return [*shorter(limit), *begun_again(limit), *half, *_partitions(w, row), *_qos(c, w, row)], other
 
 
+def elsewhere(c: Now, row: int) -> list[OtherRequest]:
+    """Return the other partitions and QOS that would take a job as it is."""
+    return [*_partitions(c.workload, row), *_qos(c, c.workload, row)]
+
+
 def _partitions(w: Workload, row: int) -> Iterator[OtherRequest]:
     """Other partitions that would take the job."""
     site, job = w.cluster.known_site, w.jobs[row]

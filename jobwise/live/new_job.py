@@ -45,7 +45,8 @@ def submitted(
         assumed.append(f"it names no time limit: that of partition {name} is taken")
     account, qos = account or asks.options.get("account", ""), qos or asks.options.get("qos", "")
     if before.qos and account and (user, account) not in before.qos:
-        text = f"{user} has no association with account {account} here"
+        others = ", ".join(sorted({a for u, a in before.qos if u == user}))
+        text = f"{user} has no association with account {account} here{others and f', but with {others}'}"
         if ENFORCED & set(config(output(folder, "scontrol_config")).get("accountingstorageenforce", "").split(",")):
             raise InputError(f"{text}: Slurm would refuse the job")
         assumed.append(f"{text}; Slurm may refuse the job")

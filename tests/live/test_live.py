@@ -6,6 +6,7 @@ sim/site/slurm_stand.py, slurm/read/batch.py.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -267,6 +268,9 @@ def test_the_commands(cluster, capsys):
     assert new["cpus"] == 4 and new["limit"] == 7200 and new["start"] >= 0
     assert run(["slurm", "fits", "--folder", str(cluster), "--procs", "4", "--time", "2h"]) == 0
     assert "starts in" in capsys.readouterr().out
+    assert run(["slurm", "fits", "--folder", str(cluster), "--procs", "4", "--time", "2h", "--rough"]) == 0
+    first, second = capsys.readouterr().out.splitlines()[:2]
+    assert first.startswith("roughly: 4 CPUs for 2.0 h in batch: starts ") and second.startswith("4 CPUs for 2.0 h in batch: ")
 
 
 SCRIPT = """#!/bin/bash
@@ -402,7 +406,7 @@ def test_an_answer_that_is_kept_says_how_old_it_is(tmp_path, monkeypatch):
     (kept,) = (x for x in (tmp_path / "jobwise" / "asks").iterdir() if x.suffix != ".lock")
     os.utime(kept, (time.time() - 130, time.time() - 130))
     name, answer = asking.asked(["-n", "2"])
-    assert name == "wrap" and answer == "starts now: 5\n(as of 2 min ago, for a job that asks for the same)"
+    assert name == "wrap" and answer == "starts now: 5 (as of 2 min ago)"
     os.utime(kept, (time.time() - 400, time.time() - 400))
     assert asking.asked(["-n", "2"])[1] == "starts now: 2"
 
@@ -429,7 +433,7 @@ def test_jobs_alike_that_are_submitted_at_once_are_asked_about_once(cluster, tmp
     env = os.environ | more
     words = [*ASKS, "-n", "3", "-t", "41", "--wrap", "true"]
     both = [subprocess.Popen([*words, "-J", x], stderr=subprocess.PIPE, text=True, env=env) for x in "ab"]
-    said = [p.communicate()[1].partition("\n(as of")[0] for p in both]
+    said = [re.sub(r" \(as of .*\)", "", p.communicate()[1]) for p in both]
     assert said[0].strip() == said[1].strip() and "3 CPUs for 41 min in batch: starts " in said[0]
 
 
@@ -690,6 +694,8 @@ def test_a_job_that_could_never_start_is_said_in_a_line(cluster, capsys):
     words = ["slurm", "fits", "--folder", str(cluster), "--procs", "4", "--time", "2h", "--partition"]
     assert run([*words, "short"]) == 2
     assert "partition short: MaxTime of partition short is 60 min" in capsys.readouterr().err
+    assert run([*words[:-1], "--partition", "short"]) == 2
+    assert "is 60 min; partition batch would take it" in capsys.readouterr().err
     assert run([*words, "all", "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
     assert [x["partition"] for x in out["places"]] == ["batch"] and "short" in out["cannot"][0]

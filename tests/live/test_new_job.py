@@ -97,11 +97,11 @@ def test_the_default_qos_of_an_association_counts_whatever_ran(folder):
 
 def test_an_account_that_its_user_does_not_have_is_said(folder):
     x = submitted(folder, batch(limit=600.0), "u1", account="physics", qos="normal")
-    assert x.assumed == ("u1 has no association with account physics here; Slurm may refuse the job",)
+    assert x.assumed == ("u1 has no association with account physics here, but with all; Slurm may refuse the job",)
     assert submitted(folder, batch(limit=600.0), "stranger").assumed == ("QOS normal, the default of stranger there",)
     with (folder / "scontrol_config.txt").open("a") as out:
         out.write("AccountingStorageEnforce = associations,limits\n")
-    with pytest.raises(InputError, match="u1 has no association with account physics here: Slurm would refuse the job"):
+    with pytest.raises(InputError, match="account physics here, but with all: Slurm would refuse the job"):
         submitted(folder, batch(limit=600.0), "u1", account="physics")
 
 
