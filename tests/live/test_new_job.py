@@ -12,7 +12,7 @@ import pytest
 from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.live.new_job import submitted
-from jobwise.slurm.read.batch import Batch
+from jobwise.slurm.read.batch import Batch, read_batch
 from jobwise.slurm.read.jobs import NEW
 from jobwise.slurm.read.requests import parsed
 
@@ -63,6 +63,13 @@ def test_a_job_without_partition_and_limit_gets_those_of_slurm(folder):
     assert x.partition == "long" and x.limit == 36 * 3600
     x = submitted(folder, batch("-p long", limit=600.0), "u1")
     assert x.partition == "long" and x.limit == 600 and "time limit" not in " ".join(x.assumed)
+
+
+def test_memory_in_small_letters_is_read_as_sbatch_reads_it(folder, tmp_path):
+    """Parsl writes --mem=1g."""
+    (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH -t 10 --mem=1g\n")
+    x = submitted(folder, read_batch(str(tmp_path / "job.sh")), "u1")
+    assert x.now.workload.cluster.known_site.asks[new(x)["ask"]]["memory"] == 1024
 
 
 def test_no_limit_at_all_is_one_line(folder):
