@@ -15,6 +15,7 @@ from jobwise.live.new_job import submitted
 from jobwise.slurm.read.batch import Batch, read_batch
 from jobwise.slurm.read.jobs import NEW
 from jobwise.slurm.read.requests import parsed
+from jobwise.slurm.read.text import memory
 
 pytestmark = [pytest.mark.xdist_group("sites"), pytest.mark.usefixtures("few_predictions")]
 PARTITIONS = """PartitionName=batch
@@ -65,11 +66,11 @@ def test_a_job_without_partition_and_limit_gets_those_of_slurm(folder):
     assert x.partition == "long" and x.limit == 600 and "time limit" not in " ".join(x.assumed)
 
 
-def test_memory_in_small_letters_is_read_as_sbatch_reads_it(folder, tmp_path):
+def test_memory_in_small_letters_is_read_as_sbatch_reads_it(tmp_path):
     """Parsl writes --mem=1g."""
     (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH -t 10 --mem=1g\n")
-    x = submitted(folder, read_batch(str(tmp_path / "job.sh")), "u1")
-    assert x.now.workload.cluster.known_site.asks[new(x)["ask"]]["memory"] == 1024
+    assert read_batch(str(tmp_path / "job.sh")).options["mem"] == "1g"
+    assert memory("1g") == memory("1G") == 1024 and memory("512m") == 512
 
 
 def test_no_limit_at_all_is_one_line(folder):
