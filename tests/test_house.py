@@ -325,7 +325,7 @@ LINES = {  # most lines of a package; raised only by a commit whose message says
     "compiled": 550,
     "forecast": 1100,
     "learn": 5110,
-    "live": 4095,
+    "live": 4105,
     "parallel": 800,
     "policies": 2915,
     "power": 790,

@@ -141,18 +141,7 @@ def _fits(words: list[str]) -> str:
     with tempfile.NamedTemporaryFile("w", suffix=".sh") as batch:
         batch.write(f"#!/bin/sh\n#SBATCH {shlex.join(words)}\n")
         batch.flush()
-        command = [
-            sys.executable,
-            "-m",
-            "jobwise.cli",
-            "slurm",
-            "fits",
-            "--batch",
-            batch.name,
-            "--rough",
-            "--earlier",
-            str(EARLIER),
-        ]
+        command = [sys.executable, *f"-m jobwise.cli slurm fits --rough --earlier {EARLIER}".split(), "--batch", batch.name]
         command += shlex.split(os.environ.get("JOBWISE_FITS", ""))
         quiet = os.environ | {"JOBWISE_ANNOUNCE": "0"}
         try:

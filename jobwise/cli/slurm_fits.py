@@ -63,7 +63,7 @@ class NewJob:
     @cached_property
     def asks(self) -> Batch:
         """What it asks for: by its script, or by options. Raises InputError."""
-        words = [f"--ntasks={self.procs}"] if self.procs else []
+        words = [f"--ntasks={self.procs}", *(["--cpus-per-task=1"] if self.batch else [])] if self.procs else []
         words += [f"--nodes={self.nodes}"] if self.nodes else []
         words += [f"--mem={self.mem}"] if self.mem else []
         words += [f"--gpus-per-node={self.gpus}"] if self.gpus else []
@@ -96,7 +96,7 @@ def fits(
         Optional[list[str]],
         typer.Option("--cluster", help="NAME=FOLDER as --keep writes it; repeat it: where does it start first?"),
     ] = None,
-    rough: Annotated[bool, typer.Option("--rough", help="Print a rough answer first, of few futures.")] = False,
+    rough: Annotated[bool, typer.Option("--rough", help="Print a rough answer first, of few futures (not in JSON).")] = False,
     answer: Answer = Answer(),
 ) -> None:
     """When would a job start that has not been submitted yet, and what would start sooner?
@@ -145,8 +145,8 @@ def _placed(job: NewJob, answer: Answer, rough: bool, printed: Path, partition: 
             is_time = what.startswith(("MaxTime", "MaxWall"))
             amount = "" if np.isnan(most[row]) else f" is {span(most[row]) if is_time else f'{most[row]:,.0f}'}"
             others = [x.words for x in elsewhere(now, row)]
-            takes = f"; {' or '.join(others)} would take it" if others else ""
-            raise InputError(f"the job would never start in partition {name}: {what}{amount}{takes}")
+            allows = f"; {' or '.join(others)} would allow it" if others else ""
+            raise InputError(f"the job would never start in partition {name}: {what}{amount}{allows}")
     if rough and not answer.as_json:
         early = predict(now, answer.policy, earlier=0, count=ROUGH, seed=answer.seed).rows()
         for x in (x for x in early if x["job"] == NEW):

@@ -6,14 +6,14 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, wait
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any, Optional
-from unittest.mock import patch
 
 import numpy as np
 import typer
@@ -92,7 +92,7 @@ def warm_up(
     total = WHOLE if len(wanted) == len(FAMILIES) else ABOUT[wanted[0]] if len(wanted) == 1 else 0  # families share many
     with (
         progress("compiling") as show,
-        patch.dict(os.environ, {"JOBWISE_ANNOUNCE": "0"}),  # of the workers, which read it as they are imported
+        _quiet(),
         Pool(min(cores, len(wanted)), context, _counting, (count,)) as pool,
     ):
         left = {pool.submit(_family, name): name for name in wanted}
@@ -113,9 +113,19 @@ def warm_up(
     print(summary, file=sys.stderr, flush=True)
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Let workers that begin within say nothing: they read it as they are imported."""
+    before = os.environ.get("JOBWISE_ANNOUNCE", "1")
+    os.environ["JOBWISE_ANNOUNCE"] = "0"
+    try:
+        yield
+    finally:
+        os.environ["JOBWISE_ANNOUNCE"] = before
+
+
 def _counting(count) -> None:
     """In a worker: count the functions that are compiled, and say nothing else of them."""
-    os.environ["JOBWISE_ANNOUNCE"] = "0"
     from numba.core import event
 
     class Count(event.Listener):

@@ -9,6 +9,7 @@ import numpy as np
 
 from jobwise.live.sources import Now
 from jobwise.slurm.read.jobs import requested
+from jobwise.slurm.read.startable import never
 from jobwise.starts.sooner import OtherRequest, begun_again, shorter
 from jobwise.workload import Workload
 
@@ -21,8 +22,15 @@ def changes_of(c: Now, w: Workload, row: int) -> tuple[list[OtherRequest], Workl
 
 
 def elsewhere(c: Now, row: int) -> list[OtherRequest]:
-    """Return the other partitions and QOS that would take a job as it is."""
-    return [*_partitions(c.workload, row), *_qos(c, c.workload, row)]
+    """Return the other partitions and QOS whose limits allow a job as it is."""
+    out, w = [], c.workload
+    for change in (*_partitions(w, row), *_qos(c, w, row)):
+        jobs = w.jobs.copy()
+        for key, value in change.fields.items():
+            jobs[key][row] = value
+        if not any(bad[row] for _, bad, _ in never(replace(w, jobs=jobs))):
+            out.append(change)
+    return out
 
 
 def _partitions(w: Workload, row: int) -> Iterator[OtherRequest]:

@@ -37,7 +37,10 @@ def submitted(
     before = look(folder)
     w, at, assumed = before.workload, before.now + before.workload.origin, list[str]()
     every = {r["PartitionName"]: r for r in records(output(folder, "scontrol_partition"), "PartitionName")}
-    name = partition or asks.options.get("partition", "").split(",")[0] or _default(w, every)
+    first, *others = asks.options.get("partition", "").split(",")
+    name = partition or first or _default(w, every)
+    if others and not partition:
+        assumed.append(f"of its partitions {first} alone is looked at")
     if name not in w.cluster.known_site.partition_names:
         raise InputError(f"--partition {name!r}: the cluster has {', '.join(w.cluster.known_site.partition_names)}")
     if (limit := asks.limit) is None:
@@ -45,8 +48,8 @@ def submitted(
         assumed.append(f"it names no time limit: that of partition {name} is taken")
     account, qos = account or asks.options.get("account", ""), qos or asks.options.get("qos", "")
     if before.qos and account and (user, account) not in before.qos:
-        others = ", ".join(sorted({a for u, a in before.qos if u == user}))
-        text = f"{user} has no association with account {account} here{others and f', but with {others}'}"
+        has = ", ".join(sorted({a for u, a in before.qos if u == user}))
+        text = f"{user} has no association with account {account} here{has and f', but with {has}'}"
         if ENFORCED & set(config(output(folder, "scontrol_config")).get("accountingstorageenforce", "").split(",")):
             raise InputError(f"{text}: Slurm would refuse the job")
         assumed.append(f"{text}; Slurm may refuse the job")

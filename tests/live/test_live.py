@@ -695,7 +695,7 @@ def test_a_job_that_could_never_start_is_said_in_a_line(cluster, capsys):
     assert run([*words, "short"]) == 2
     assert "partition short: MaxTime of partition short is 60 min" in capsys.readouterr().err
     assert run([*words[:-1], "--partition", "short"]) == 2
-    assert "is 60 min; partition batch would take it" in capsys.readouterr().err
+    assert "is 60 min; partition batch would allow it" in capsys.readouterr().err
     assert run([*words, "all", "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
     assert [x["partition"] for x in out["places"]] == ["batch"] and "short" in out["cannot"][0]

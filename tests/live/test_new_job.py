@@ -10,11 +10,14 @@ import shutil
 import pytest
 
 from jobwise.cli import run
+from jobwise.cli.slurm_fits import NewJob
 from jobwise.errors import InputError
+from jobwise.live.alternatives import elsewhere
 from jobwise.live.new_job import submitted
 from jobwise.slurm.read.batch import Batch, read_batch
 from jobwise.slurm.read.jobs import NEW
 from jobwise.slurm.read.requests import parsed
+from jobwise.slurm.read.startable import never
 from jobwise.slurm.read.text import memory
 
 pytestmark = [pytest.mark.xdist_group("sites"), pytest.mark.usefixtures("few_predictions")]
@@ -71,6 +74,30 @@ def test_memory_in_small_letters_is_read_as_sbatch_reads_it(tmp_path):
     (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH -t 10 --mem=1g\n")
     assert read_batch(str(tmp_path / "job.sh")).options["mem"] == "1g"
     assert memory("1g") == memory("1G") == 1024 and memory("512m") == 512
+
+
+def test_what_would_allow_a_job_is_held_to_all_limits(folder):
+    """Ninety days are more than QOS normal allows: another partition is no way round it, the other QOS is."""
+    (folder / "sacctmgr_qos.txt").write_text("Name|Priority|MaxWall\nnormal|0|1-00:00:00\nhigh|100|\n")
+    with (folder / "scontrol_partition.txt").open("a") as out:
+        out.write("\nPartitionName=free\n   MaxTime=UNLIMITED State=UP\n   Nodes=n[1-4]\n")
+    x = submitted(folder, batch("-n 4 -p batch", limit=90 * 86_400.0), "u1")
+    row = x.now.row(NEW)
+    assert [what for what, bad, _ in never(x.now.workload) if bad[row]] == ["MaxWall of QOS normal"]
+    assert [c.words for c in elsewhere(x.now, row)] == ["QOS high"]
+
+
+def test_the_first_of_several_partitions_is_looked_at_and_said(folder):
+    x = submitted(folder, batch("-p long,short", limit=600.0), "u1", account="all", qos="normal")
+    assert x.partition == "long" and x.assumed == ("of its partitions long alone is looked at",)
+
+
+def test_cpus_beside_a_script_replace_what_it_asks_for(tmp_path):
+    (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH -n 2 -c 4 -t 10\n")
+    assert (
+        NewJob(batch=str(tmp_path / "job.sh"), procs=8).asks.cpus == 8 and NewJob(batch=str(tmp_path / "job.sh")).asks.cpus == 8
+    )
+    assert NewJob(batch=str(tmp_path / "job.sh"), procs=3).asks.cpus == 3
 
 
 def test_no_limit_at_all_is_one_line(folder):
