@@ -43,7 +43,7 @@ def of_bench(s: Standings) -> Result:
         "AWRT: area-weighted response time. processor-h: of the whole machine, from the first submit to the last end",
         f"means over {len(s.tasks[0].logs)} replicas whose submits are moved in time, for all entries alike",
         "sees: on each replica, at another moment, run times of jobs that had not ended were changed; starts before may not "
-        "move. None found (N): none of N starts moved, in whose place such a job might have started; untested: no such start",
+        "move. None of N: no start of N, in whose place such a job might have started, moved; untested: there were none",
         "an entry that knows these public logs from elsewhere, reads files that it was not given, or keeps the first run times "
         "that it is shown, is not found so: read its source, and run it again (--fresh)",
         *(f"{t.name}: {t.source}; hash of the jobs {public_hash(t.logs[0])[:12]}" for t in s.tasks),
@@ -73,7 +73,7 @@ def _row(s: Standings, e: int) -> list[str]:
     words = [s.verdicts[t][e] for t in ran] if s.fair(e) else []
     times = [s.times(e, t) for t in ran]
     change = "reference" if e == 0 else _change(s, e) + ("" if len(ran) == len(s.tasks) else f" on {len(ran)}")
-    sees = f"none found ({s.tried(e):,})" if s.tried(e) else "untested"
+    sees = f"none of {s.tried(e):,}" if s.tried(e) else "untested"
     sees = "these jobs, in training" if any(s.scores[e][t].flattered for t in ran) else sees
     sees = f"run times: {several(s.moved(e), 'start')}" if s.moved(e) else sees
     counts = ["", ""] if e == 0 or not s.fair(e) else [str(words.count(x)) for x in (BETTER, WORSE)]
